@@ -45,15 +45,6 @@ at::Tensor flat(const Net& net) {
   return nn::utils::parameters_to_vector(net->parameters());
 }
 
-void set_flat(Net& net, const at::Tensor& weights) {
-  const c10::NoGradGuard no_grad;
-  std::int64_t begin = 0;
-  for (at::Tensor& each : net->parameters()) {
-    each.copy_(weights.narrow(0, begin, each.numel()).view_as(each));
-    begin += each.numel();
-  }
-}
-
 double accuracy(Net& net, const Batch& batch) {
   const c10::NoGradGuard no_grad;
   const at::Tensor told = net->forward(batch.pictures).argmax(1);

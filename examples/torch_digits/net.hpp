@@ -44,7 +44,6 @@ class Pictures {
 
 /// All weights, one after the other.
 at::Tensor flat(const Net& net);
-void set_flat(Net& net, const at::Tensor& weights);
 
 /// The part of these that is told right.
 double accuracy(Net& net, const Batch& batch);

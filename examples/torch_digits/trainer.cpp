@@ -8,14 +8,7 @@
 namespace digits {
 namespace {
 
-using Hook = hymn::torch::Owned<hymnCommHook_t>;
-
-/// Null: averages.
-Hook make_hook(bool bf16) {
-  hymnCommHook_t hook = nullptr;
-  if (bf16) hymn::torch::check(hymnCommHookBf16Compress(nullptr, &hook));
-  return {hook, &hymnCommHookFree};
-}
+using hymn::torch::CommHook;
 
 }  // namespace
 
@@ -31,8 +24,7 @@ Trainer::Trainer(hymn::World& world, const uneven::Split& data, const Settings& 
       training_(data.training),
       test_(data.test),
       net_(make_net(training_, data.training.classes, settings)),
-      // No momentum: an optimizer that remembers something differs between ranks after a join, and
-      // after a loss, unless that is sent, too.
+      // No momentum: an optimizer that remembers something differs between ranks after a join.
       optimizer_(net_->parameters(), settings.rate),
       loss_(at::zeros({2}, at::kDouble)) {
   wrap();
@@ -42,8 +34,8 @@ Trainer::Trainer(hymn::World& world, const uneven::Split& data, const Settings& 
 void Trainer::wrap() {
   deal_.emplace(deal_for(group_.size(), training_.all().labels.size(0), settings_));
   stretches_.push_back({at_, group_.size()});
-  const Hook hook = make_hook(settings_.bf16);
-  ddp_.emplace(net_, group_, hymn::torch::DdpOptions{.hook = hook.get()});
+  const CommHook hook = settings_.bf16 ? CommHook::bf16_compress() : CommHook();
+  ddp_.emplace(net_, group_, hymn::torch::DdpOptions{.hook = hook});
 }
 
 void Trainer::train() {
@@ -52,24 +44,17 @@ void Trainer::train() {
     }
 }
 
-/// False when another rank was lost meanwhile. backward() throws what the wrapper throws, which are
-/// the errors of hymn/torch.hpp; the group's own calls throw those of hymn.hpp.
+/// False when another rank was lost meanwhile.
 template <class Do>
 bool Trainer::unless_rank_lost(Do make) {
-  const auto tell = [&](const char* what) {
-    fmt::print("rank {} after {} steps: {}\n", world_rank_, steps_, what);
-    std::fflush(stdout);
-  };
   try {
     make();
     return true;
-  } catch (const hymn::torch::Error& error) {
-    if (error.code() != hymnPeerError && error.code() != hymnAbortedError) throw;
-    tell(error.what());
   } catch (const hymn::Error& error) {
     using hymn::ErrorKind;
     if (error.kind() != ErrorKind::peer && error.kind() != ErrorKind::aborted) throw;
-    tell(error.what());
+    fmt::print("rank {} after {} steps: {}\n", world_rank_, steps_, error.what());
+    std::fflush(stdout);
   }
   return false;
 }
@@ -119,19 +104,11 @@ void Trainer::regroup() {
   wrap();
 }
 
-/// Some ranks may have made the step in which the rank was lost, and others not: all take the
-/// weights of one that has gone furthest.
+/// Some ranks may have made the step in which the rank was lost, and others not.
 void Trainer::catch_up() {
-  at::Tensor steps = at::zeros({group_.size()}, at::kLong);
-  hymn::torch::all_gather(steps, at::full({1}, steps_, at::kLong), group_);
-  const int furthest = group_.global_rank(static_cast<int>(steps.argmax().item<std::int64_t>()));
-  // Apart from the net, which must still be whole when this fails, too.
-  at::Tensor weights = flat(net_);
-  hymn::torch::broadcast(weights, furthest, group_);
-  at::Tensor place = at::tensor({std::int64_t{at_.epoch}, static_cast<std::int64_t>(at_.batch)});
-  hymn::torch::broadcast(place, furthest, group_);
-  set_flat(net_, weights);
-  steps_ = steps.max().item<std::int64_t>();
+  const at::Tensor place =
+      at::tensor({std::int64_t{at_.epoch}, static_cast<std::int64_t>(at_.batch)});
+  steps_ = hymn::torch::synchronize_from_furthest(group_, steps_, net_, optimizer_, {place});
   at_ = {static_cast<int>(place[0].item<std::int64_t>()),
          static_cast<std::size_t>(place[1].item<std::int64_t>())};
 }

@@ -12,6 +12,7 @@
 #include "hymn/torch_collectives.hpp"
 #include "hymn/torch_options.hpp"
 #include "hymn/torch_parameters.hpp"
+#include "hymn/torch_recovery.hpp"
 #include "hymn/torch_reducer.hpp"
 
 namespace hymn::torch {
@@ -75,14 +76,14 @@ class DistributedDataParallel {
 
   /// Throws Error, naming the parameters, where some were never ready in the last iteration, as the
   /// next forward() does; then the group is given up, for the others wait.
-  void require_finished() { reducer_->require_finished(); }
+  void require_finished() { reducer_->require_finished("require_finished()"); }
   /// Gives the group up, with this reason, on all ranks.
   void give_up(const std::string& reason) { reducer_->give_up(reason); }
 
   /// For hymnJoinCreate, where several are in one join.
   hymnJoinable_t joinable() const {
     hymnJoinable_t joinable = HYMN_JOINABLE_INIT;
-    hymn::torch::check(hymnGradientReducerJoinable(reducer_->handle(), &joinable));
+    detail::check_own(hymnGradientReducerJoinable(reducer_->handle(), &joinable));
     return joinable;
   }
 
@@ -123,12 +124,12 @@ void join(DistributedDataParallel<Module>& model, Body body,
   options.divisor = divisor;
   const hymnJoinable_t joinable = model.joinable();
   hymnJoin_t handle = nullptr;
-  hymn::torch::check(hymnJoinCreate(&joinable, 1, &options, &handle));
+  detail::check_own(hymnJoinCreate(&joinable, 1, &options, &handle));
   const Owned<hymnJoin_t> owner(handle, &hymnJoinFree);
   Run run{model, body};
   const hymnResult_t result = hymnJoinRun(handle, guarded, &run);
   if (run.error) std::rethrow_exception(run.error);
-  hymn::torch::check(result);
+  detail::check_in("join()", result);
 }
 
 }  // namespace hymn::torch

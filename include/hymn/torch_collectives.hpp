@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "hymn/hymn_shaped.h"
 #include "hymn/torch_group.hpp"
@@ -76,8 +77,16 @@ class Work {
   /// Waits until the output is there, once. Throws Error where the operation has failed, or its
   /// limit has passed. Without it the output is not to be looked at.
   void wait() {
-    hymn::torch::check(hymnWorkWait(state_->work));
+    if (state_->work == nullptr)
+      throw Error(hymnUsageError, "this work is not waited for here: a hook has given it away");
+    detail::check_own(hymnWorkWait(state_->work));
     state_->operands->finish();
+  }
+
+  /// For hooks: the handle, which is the caller's then, and what must live until it has completed.
+  std::pair<hymnWork_t, std::unique_ptr<detail::Operands>> release() {
+    return {std::exchange(state_->work, nullptr),
+            std::unique_ptr<detail::Operands>(std::exchange(state_->operands, nullptr))};
   }
 
  private:
@@ -87,6 +96,7 @@ class Work {
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
+      if (work == nullptr) return;
       // MPI may go on writing to what a failed operation was given: that stays.
       if (hymnWorkWait(work) == hymnSuccess) delete operands;
       hymnWorkFree(work);
@@ -110,8 +120,7 @@ inline Work start(hymnCollective_t collective, const Operands& operands, hymnCol
   const hymnShape_t send = shape_of(sends);
   const hymnShape_t recv = shape_of(receives);
   hymnWork_t work = nullptr;
-  hymn::torch::check(
-      hymnICollectiveShaped(collective, &call, &send, &recv, group.handle(), nullptr, &work));
+  check_own(hymnICollectiveShaped(collective, &call, &send, &recv, group.handle(), nullptr, &work));
   return {work, operands};
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hymn/hymn.h"
-#include "hymn/torch_tensors.hpp"
+#include "hymn/torch_error.hpp"
 #if _GLIBCXX_USE_CXX11_ABI
 #include "hymn/interop_c.hpp"  // of the C++ API, which has this ABI
 #endif
@@ -28,13 +28,24 @@ class Group {
 #endif
 
   hymnGroup_t handle() const { return handle_.get(); }
-  int size() const {
-    int size = 0;
-    hymn::torch::check(hymnGroupSize(handle(), &size));
-    return size;
+  /// This rank's place in the group, from 0.
+  int rank() const { return ask(&hymnGroupRank); }
+  int size() const { return ask(&hymnGroupSize); }
+  /// The number that a member is known by, as a root and in errors.
+  int global_rank(int group_rank) const {
+    int rank = 0;
+    detail::check_own(hymnGroupToGlobal(handle(), group_rank, &rank));
+    return rank;
   }
+  void barrier() const { detail::check_own(hymnBarrier(handle(), nullptr)); }
 
  private:
+  int ask(hymnResult_t (*question)(hymnGroup_t, int*)) const {
+    int answer = 0;
+    detail::check_own(question(handle(), &answer));
+    return answer;
+  }
+
   std::shared_ptr<std::remove_pointer_t<hymnGroup_t>> handle_;
 };
 
@@ -51,14 +62,12 @@ void together(const Group& group, Prepare prepare) {
   }
   const unsigned char failed = error ? 1 : 0;
   std::vector<unsigned char> all(static_cast<std::size_t>(group.size()));
-  hymn::torch::check(hymnAllGather(&failed, all.data(), 1, hymnUint8, group.handle(), nullptr));
+  check_own(hymnAllGather(&failed, all.data(), 1, hymnUint8, group.handle(), nullptr));
   if (error) std::rethrow_exception(error);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i] == 0) continue;
-    int rank = -1;
-    hymn::torch::check(hymnGroupToGlobal(group.handle(), static_cast<int>(i), &rank));
-    throw Error(hymnUsageError,
-                "rank " + std::to_string(rank) + " cannot take part: its own error says why");
+    throw Error(hymnUsageError, "rank " + std::to_string(group.global_rank(static_cast<int>(i))) +
+                                    " cannot take part: its own error says why");
   }
 }
 

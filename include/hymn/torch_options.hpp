@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "hymn/hymn_training.h"
+#include "hymn/torch_hook.hpp"
 
 namespace hymn::torch {
 
@@ -28,8 +28,8 @@ struct DdpOptions {
   bool broadcast_parameters = true;
   /// Buffers, such as running means, become those of the first rank at the end of each iteration.
   bool broadcast_buffers = true;
-  /// Null: averages. It may be freed when the wrapper is made (hymnCommHookFree).
-  hymnCommHook_t hook = nullptr;
+  /// None: averages.
+  CommHook hook{};
   /// As those of torch.nn.parallel.DistributedDataParallel, which are for modules on one GPU.
   std::vector<at::Device> device_ids{};
   c10::optional<at::Device> output_device{};

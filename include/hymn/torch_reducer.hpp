@@ -10,7 +10,6 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -25,6 +24,7 @@
 #include "hymn/torch_options.hpp"
 #include "hymn/torch_outputs.hpp"
 #include "hymn/torch_parameters.hpp"
+#include "hymn/torch_sparse.hpp"
 #include "hymn/torch_tensors.hpp"
 
 namespace hymn::torch {
@@ -44,7 +44,7 @@ struct Leaf {
   at::Tensor values = variable.detach();  ///< as they lay when the wrapper was made
   Accumulator accumulator{};              // lives only as long as somebody holds it
   std::uintptr_t hook = 0;
-  at::Tensor view{};  ///< of its place in a bucket; of a sparse one, what is being reduced
+  at::Tensor view{};  ///< of its place in a bucket; a sparse one has none
 };
 
 /// Which leaves an output depends on.
@@ -86,41 +86,13 @@ class Reachable {
 inline at::Tensor bucket_view(hymnGradientReducer_t reducer, std::size_t index,
                               const at::Tensor& variable, const at::Tensor& last) {
   void* data = nullptr;
-  hymn::torch::check(hymnGradientReducerGradient(reducer, index, &data, nullptr));
+  check_own(hymnGradientReducerGradient(reducer, index, &data, nullptr));
   if (last.defined() && last.data_ptr() == data) return last;
   hymnGradMemory_t memory = nullptr;
-  hymn::torch::check(hymnGradientReducerGradient(reducer, index, &data, &memory));
+  check_own(hymnGradientReducerGradient(reducer, index, &data, &memory));
   return at::from_blob(
       data, variable.sizes(), variable.strides(), [memory](void*) { hymnGradMemoryFree(memory); },
       variable.options().requires_grad(false));
-}
-
-/// Of a gradient with rows as entries, which must stay.
-inline hymnSparse_t sparse_view(const at::Tensor& coalesced) {
-  const at::Tensor indices = coalesced.indices();
-  const at::Tensor values = coalesced.values();
-  return {coalesced.sizes().data(),
-          coalesced.sizes().size(),
-          static_cast<std::size_t>(coalesced.sparse_dim()),
-          indices.data_ptr<std::int64_t>(),
-          values.data_ptr(),
-          static_cast<std::size_t>(values.size(0)),
-          data_type_of(values.scalar_type())};
-}
-
-/// Its indices and values in memory of their own.
-inline at::Tensor coalesced_tensor(const hymnSparse_t& view, const at::Tensor& like) {
-  const auto entries = static_cast<std::int64_t>(view.entries);
-  std::vector<std::int64_t> sizes = like.sizes().vec();
-  sizes[0] = entries;
-  // Without entries there may be no memory to look at.
-  at::Tensor indices = at::empty({1, entries}, at::kLong);
-  at::Tensor values = at::empty(sizes, like.options().requires_grad(false));
-  if (entries != 0) {
-    std::memcpy(indices.data_ptr(), view.indices, indices.nbytes());
-    std::memcpy(values.data_ptr(), view.values, values.nbytes());
-  }
-  return at::_sparse_coo_tensor_unsafe(indices, values, like.sizes())._coalesced_(true);
 }
 
 inline hymnParameter_t parameter_of(const std::string& name, const at::Tensor& tensor,
@@ -168,16 +140,17 @@ class TorchReducer {
 
   void before_forward() {
     if (!syncs_ || !at::GradMode::is_enabled()) return;
-    require_finished();
+    require_finished("forward()");
     or_give_up([this] { require_unmoved(); });
+    is_known_unmoved_ = true;
   }
   void after_forward(const Tensors& outputs) {
     if (!at::GradMode::is_enabled() || !options_.find_unused_parameters) return;
     used_ = reachable_.from(outputs);
     if (used_.empty()) listen_to(outputs);
   }
-  /// What is missing in the last iteration is named by who looks for it.
-  void require_finished() {
+  /// What is missing in the last iteration is named by who looks for it, in this call.
+  void require_finished(const char* call) {
     if (!is_running_) return;
     if (is_ending_)
       or_give_up([] {
@@ -185,7 +158,7 @@ class TorchReducer {
                     "the last backward pass was ended by an exception before its gradients were "
                     "reduced: make a new group and a new wrapper");
       });
-    finish();
+    finish(call);
   }
   void give_up(const std::string& reason) { hymnGroupAbort(group_.handle(), reason.c_str()); }
 
@@ -203,6 +176,16 @@ class TorchReducer {
       throw;
     }
   }
+
+  /// What a hook of the program's has thrown is told as it is.
+  void check_reduction(const char* call, hymnResult_t result) const {
+    if (result == hymnSuccess) return;
+    const std::string problem = last_problem(call);
+    options_.hook.rethrow();
+    throw Error(result, problem);
+  }
+  static constexpr const char* pass = "backward()";
+  void check_pass(hymnResult_t result) const { check_reduction(pass, result); }
 
   void require_unmoved() const {
     for (const Leaf& leaf : leaves_) {
@@ -232,12 +215,13 @@ class TorchReducer {
     options.find_unused_parameters = options_.find_unused_parameters ? 1 : 0;
     options.static_graph = options_.static_graph ? 1 : 0;
     options.broadcast_parameters = options_.broadcast_parameters ? 1 : -1;
-    options.hook = options_.hook;
+    options.hook = options_.hook.get();
     options.buffers = others.data();
     options.buffer_count = others.size();
     hymnGradientReducer_t reducer = nullptr;
-    hymn::torch::check(hymnGradientReducerCreate(group_.handle(), parameters.data(),
-                                                 parameters.size(), &options, &reducer));
+    check_in("DistributedDataParallel()",
+             hymnGradientReducerCreate(group_.handle(), parameters.data(), parameters.size(),
+                                       &options, &reducer));
     reducer_.reset(reducer);
   }
 
@@ -280,15 +264,16 @@ class TorchReducer {
   }
 
   void begin() {
-    or_give_up([this] { require_unmoved(); });
+    // Where forward() has not looked, as inside no_sync().
+    if (!is_known_unmoved_) or_give_up([this] { require_unmoved(); });
     std::vector<std::size_t> held;
     if (options_.find_unused_parameters) {
       held = held_alone();
       std::vector<std::size_t> all = used_;
       all.insert(all.end(), held.begin(), held.end());
-      hymn::torch::check(hymnGradientReducerPrepareUsed(handle(), all.data(), all.size()));
+      check_pass(hymnGradientReducerPrepareUsed(handle(), all.data(), all.size()));
     } else {
-      hymn::torch::check(hymnGradientReducerPrepare(handle()));
+      check_pass(hymnGradientReducerPrepare(handle()));
     }
     is_running_ = true;
     or_give_up([&] {
@@ -329,29 +314,17 @@ class TorchReducer {
     Leaf& leaf = leaves_[index];
     int is_complete = 0;
     if (leaf.is_sparse) {
-      leaf.view = sparse_gradient_of(leaf);
-      const hymnSparse_t view = sparse_view(leaf.view);
-      hymn::torch::check(hymnGradientReducerReadySparse(handle(), index, &view, &is_complete));
+      check_pass(sparse_.give(handle(), index, leaf.variable, &is_complete));
     } else {
       put_in_bucket(leaf);
-      hymn::torch::check(hymnGradientReducerReady(handle(), index, &is_complete));
+      check_pass(hymnGradientReducerReady(handle(), index, &is_complete));
     }
     const bool is_learning = options_.static_graph && !has_learned_;
     if (is_complete != 0 || is_learning) queue_finish();
   }
   void queue_finish() {
     if (!std::exchange(is_ending_, true))
-      ::torch::autograd::Engine::get_default_engine().queue_callback([this] { finish(); });
-  }
-
-  static at::Tensor sparse_gradient_of(const Leaf& leaf) {
-    const at::Tensor& gradient = leaf.variable.grad();
-    if (!gradient.defined()) return at::zeros_like(leaf.variable).to_sparse(1);
-    const at::Tensor sparse = (gradient.is_sparse() ? gradient : gradient.to_sparse(1)).coalesce();
-    // Both parts without gaps.
-    return at::_sparse_coo_tensor_unsafe(sparse.indices().contiguous(),
-                                         sparse.values().contiguous(), sparse.sizes())
-        ._coalesced_(true);
+      ::torch::autograd::Engine::get_default_engine().queue_callback([this] { finish(pass); });
   }
 
   void put_in_bucket(Leaf& leaf) const {
@@ -370,28 +343,23 @@ class TorchReducer {
     if (options_.gradient_as_bucket_view) gradient = leaf.view;
   }
 
-  void finish() {
+  void finish(const char* call) {
     const c10::NoGradGuard no_grad;
-    is_running_ = is_ending_ = false;
-    hymn::torch::check(hymnGradientReducerFinish(handle()));
+    is_running_ = is_ending_ = is_known_unmoved_ = false;
+    check_reduction(call, hymnGradientReducerFinish(handle()));
     has_learned_ = true;
     for (std::size_t i = 0; i < leaves_.size(); ++i) take_average(i);
   }
 
   void take_average(std::size_t index) {
     int is_unused = 0;
-    hymn::torch::check(hymnGradientReducerIsUnused(handle(), index, &is_unused));
+    check_own(hymnGradientReducerIsUnused(handle(), index, &is_unused));
     if (is_unused != 0) return;
     Leaf& leaf = leaves_[index];
     at::Tensor& gradient = leaf.variable.mutable_grad();
-    if (leaf.is_sparse) {
-      hymnSparse_t average{};
-      hymn::torch::check(hymnGradientReducerSparseGradient(handle(), index, &average));
-      gradient = coalesced_tensor(average, leaf.variable);
-      leaf.view.reset();
-      return;
-    }
-    if (options_.gradient_as_bucket_view)
+    if (leaf.is_sparse)
+      gradient = sparse_.take(handle(), index, leaf.variable);
+    else if (options_.gradient_as_bucket_view)
       gradient = leaf.view;
     else if (gradient.defined())
       gradient.copy_(leaf.view);
@@ -410,14 +378,16 @@ class TorchReducer {
   std::vector<Buffer> buffers_;
   std::vector<Leaf> leaves_;
   Reachable reachable_;
+  SparseGradients sparse_;
   Owned<hymnGradientReducer_t> reducer_{nullptr, &hymnGradientReducerFree};
   const std::shared_ptr<TorchReducer*> self_ = std::make_shared<TorchReducer*>(this);
   std::mutex mutex_;               // threads of autograd call note()
   std::vector<std::size_t> used_;  // by the last forward()
   bool syncs_ = true;
-  bool is_running_ = false;   // an iteration of the reducer's has begun
-  bool is_ending_ = false;    // its end is queued
-  bool has_learned_ = false;  // of a static graph
+  bool is_known_unmoved_ = false;  // since the last iteration's end
+  bool is_running_ = false;        // an iteration of the reducer's has begun
+  bool is_ending_ = false;         // its end is queued
+  bool has_learned_ = false;       // of a static graph
 };
 
 }  // namespace detail

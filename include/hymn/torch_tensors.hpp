@@ -1,5 +1,4 @@
-// Tensors of libtorch as hymn's C API sees them, and its errors as exceptions. For the other
-// headers of torch_*.hpp.
+// Tensors of libtorch as hymn's C API sees them. For the other headers of torch_*.hpp.
 //
 // They use the C API alone, so that they can be compiled with either ABI of the C++ library:
 // wheels of torch up to 2.5 have the old one (_GLIBCXX_USE_CXX11_ABI=0).
@@ -10,30 +9,15 @@
 #include <torch/types.h>
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "hymn/hymn.h"
 #include "hymn/hymn_shaped.h"
+#include "hymn/torch_error.hpp"
 
 namespace hymn::torch {
-
-/// A failure that hymn's C API has told.
-class Error : public std::runtime_error {
- public:
-  Error(hymnResult_t code, const std::string& text) : std::runtime_error(text), code_(code) {}
-  hymnResult_t code() const { return code_; }
-
- private:
-  hymnResult_t code_;
-};
-
-/// Throws Error, with hymnGetLastError(), unless it is hymnSuccess.
-inline void check(hymnResult_t result) {
-  if (result != hymnSuccess) throw Error(result, hymnGetLastError());
-}
 
 /// A handle of the C API, with the function that frees it.
 template <class Handle>

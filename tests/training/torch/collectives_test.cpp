@@ -158,5 +158,30 @@ RANK_TEST(TorchCollectives, WrongTensorsAreRefused) {
   expect_error(hymnUsageError, "NULL", [&] { ht::all_reduce(at::zeros({1}), hymnGroup_t{}); });
 }
 
+RANK_TEST(TorchCollectives, AGroupSaysWhoIsInIt) {
+  const ht::Group group = world.group();
+  EXPECT_EQ(group.rank(), world.rank());
+  EXPECT_EQ(group.size(), world.size());
+  group.barrier();
+  const int last = world.size() - 1;
+  const hymn::ProcessGroup alone = world.new_group({last});
+  if (world.rank() == last) {
+    EXPECT_EQ(ht::Group(alone).global_rank(0), last);
+  }
+}
+
+// One type of error for both ways to call, whose text names what the program has called.
+RANK_TEST(TorchCollectives, ErrorsAreHymns) {
+  try {
+    ht::broadcast(at::zeros({1}), world.size() + 3, world.group());
+    ADD_FAILURE() << "there is no such root";
+  } catch (const hymn::Error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_NE(text.find("broadcast"), std::string::npos) << text;
+    EXPECT_EQ(text.find("hymnI"), std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace hymn::test

@@ -1,6 +1,5 @@
-// DistributedDataParallel on libtorch's autograd.
-#include <stdexcept>
-
+// What DistributedDataParallel averages, and when.
+#include "tests/training/torch/small_net.hpp"
 #include "tests/training/torch/torch_rank_test.hpp"
 #include "tests/training/torch/toy_modules.hpp"
 
@@ -11,20 +10,6 @@ using namespace toy;  // NOLINT: the modules
 namespace nn = ::torch::nn;
 using hymn::torch::DdpOptions;
 using hymn::torch::DistributedDataParallel;
-
-template <class Module>
-Module same_on_all_ranks(Module module) {
-  int i = 0;
-  const c10::NoGradGuard no_grad;
-  for (at::Tensor& each : module->parameters())
-    each.copy_(some_input(100, i++, each.sizes()) - 0.5);
-  return module;
-}
-
-nn::Sequential small_net() {
-  return same_on_all_ranks(
-      nn::Sequential(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 3), nn::Tanh()));
-}
 
 /// The gradients of an equal module without a wrapper, averaged over the ranks.
 template <class Module>
@@ -74,42 +59,6 @@ RANK_TEST(TorchDdp, TrainsAsAPlainModule) {
                                      .static_graph = is_static});
 }
 
-template <class Call>
-void expect_refused(const char* words, Call call) {
-  try {
-    call();
-    ADD_FAILURE() << "it was not refused: " << words;
-  } catch (const hymn::torch::Error& error) {
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-  }
-}
-
-RANK_TEST(TorchDdp, test_nccl_backend_multi_device_ids_not_allowed) {
-  const at::Device cpu(at::kCPU);
-  expect_refused("device_ids can only be None or contain a single element.", [&] {
-    DistributedDataParallel ddp(small_net(), world.group(), {.device_ids = {cpu, cpu}});
-  });
-}
-
-// Without a GPU `meta` is the other type of device.
-RANK_TEST(TorchDdp, test_ddp_multi_device_module_config) {
-  const at::Device cpu(at::kCPU);
-  const char* const one_device =
-      "DistributedDataParallel device_ids and output_device arguments only work with "
-      "single-device/multiple-device GPU modules or CPU modules";
-  expect_refused(one_device, [&] {
-    DistributedDataParallel ddp(small_net(), world.group(), {.output_device = cpu});
-  });
-  expect_refused(one_device, [&] {
-    DistributedDataParallel ddp(small_net(), world.group(), {.device_ids = {cpu}});
-  });
-  const auto mixed = std::make_shared<nn::Module>();
-  mixed->register_parameter("here", at::ones({2}));
-  mixed->register_parameter("there", at::ones({2}, at::Device("meta")));
-  expect_refused("input module must be on the same type of devices",
-                 [&] { DistributedDataParallel ddp(mixed, world.group()); });
-}
-
 void take_any_output(World& world, bool is_view) {
   DistributedDataParallel ddp(same_on_all_ranks(Returns()), world.group(),
                               {.gradient_as_bucket_view = is_view, .find_unused_parameters = true});
@@ -130,54 +79,6 @@ void take_any_output(World& world, bool is_view) {
 RANK_TEST(TorchDdp, test_arbitrary_forward_return_value) { take_any_output(world, false); }
 RANK_TEST(TorchDdp, test_arbitrary_forward_return_value_grad_is_view) {
   take_any_output(world, true);
-}
-
-/// Steps that leave out one net: told in the next one, by its parameters' names, unless they are
-/// looked for.
-void leave_out_a_net(World& world, bool is_view, bool finds) {
-  const hymn::ProcessGroup group = world.new_group(everybody(world));
-  DistributedDataParallel ddp(
-      same_on_all_ranks(Either()), group,
-      {.gradient_as_bucket_view = is_view, .find_unused_parameters = finds});
-  const auto step = [&](int i) { ddp(some_input(world.rank(), i, {4, 2}), true).sum().backward(); };
-  world.group().barrier();  // what is given up below must not reach who makes it yet
-  if (finds) {
-    step(0);
-    step(1);
-    EXPECT_FALSE(ddp.module()->right->parameters()[0].grad().defined());
-    return;
-  }
-  // All ranks have left it out: each says so itself, or hears it from another.
-  expect_refused("right.0.weight", [&] {
-    step(0);
-    step(1);
-  });
-}
-void find_unused_parameters(World& world, bool is_view) {
-  leave_out_a_net(world, is_view, true);
-  leave_out_a_net(world, is_view, false);
-}
-// Names are told at every level of checks.
-void find_unused_parameters_at(CheckLevel level, bool is_view) {
-  on_ranks([is_view](World& world) { find_unused_parameters(world, is_view); }, {.checks = level});
-}
-TEST(TorchDdp, test_find_unused_parameters_kwarg_debug_detail) {
-  find_unused_parameters_at(CheckLevel::detail, false);
-}
-TEST(TorchDdp, test_find_unused_parameters_kwarg_debug_info) {
-  find_unused_parameters_at(CheckLevel::info, false);
-}
-TEST(TorchDdp, test_find_unused_parameters_kwarg_debug_off) {
-  find_unused_parameters_at(CheckLevel::off, false);
-}
-TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view_debug_detail) {
-  find_unused_parameters_at(CheckLevel::detail, true);
-}
-TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view_debug_info) {
-  find_unused_parameters_at(CheckLevel::info, true);
-}
-TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view_debug_off) {
-  find_unused_parameters_at(CheckLevel::off, true);
 }
 
 void make_two_backward_passes(World& world, bool is_view) {
@@ -366,42 +267,6 @@ RANK_TEST(TorchDdp, GradientsFromBeforeCount) {
   }
 }
 
-// What only one rank finds wrong all are told.
-RANK_TEST(TorchDdp, OneRankThatCannotTakePartIsTold) {
-  NEEDS_RANKS(2);
-  nn::Sequential net = small_net();
-  if (world.rank() == 1)
-    for (at::Tensor& each : net->parameters()) each.requires_grad_(false);
-  expect_refused(world.rank() == 1 ? "not needed" : "rank 1 cannot take part",
-                 [&] { DistributedDataParallel ddp(net, world.group()); });
-  nn::Sequential odd = small_net();
-  odd->register_buffer("odd", at::ones({1}).expand({4096}));
-  expect_refused("odd", [&] { DistributedDataParallel ddp(odd, world.group()); });
-  train_beside_plain(world, {});
-}
-
-// The pass has reduced, and what it has reduced must not come to the next one.
-RANK_TEST(TorchDdp, APassThatThrowsIsTold) {
-  const hymn::ProcessGroup group = world.new_group(everybody(world));
-  DistributedDataParallel ddp(small_net(), group);
-  world.group().barrier();
-  at::Tensor input = some_input(world.rank(), 0, {3, 4}).requires_grad_();
-  const bool is_first = world.rank() == 0;
-  if (is_first) input = Boom::apply(input);
-  const auto pass = [&] { ddp(input).sum().backward(); };
-  if (is_first)
-    EXPECT_THROW(pass(), std::logic_error);
-  else
-    pass();
-  world.group().barrier();
-  if (is_first) {
-    expect_refused("ended by an exception", pass);
-  } else {
-    expect_refused("ended by an exception",
-                   [&] { ddp(some_input(world.rank(), 1, {3, 4})).sum().backward(); });
-  }
-}
-
 // A rank whose output depends on no parameter gives zeros.
 RANK_TEST(TorchDdp, ARankMayUseNoParameter) {
   DistributedDataParallel ddp(std::make_shared<OptionalImpl>(), world.group(),
@@ -420,13 +285,6 @@ RANK_TEST(TorchDdp, ARankMayUseNoParameter) {
       expect_close(bias, at::full({2}, 2.0 * users / world.size()), "bias");
     }
   }
-}
-
-RANK_TEST(TorchDdp, TensorsThatShareMemoryAreRefused) {
-  const auto net = std::make_shared<nn::Module>();
-  const at::Tensor first = net->register_parameter("first", at::ones({3}));
-  net->register_parameter("second", first.detach());
-  expect_refused("first and second", [&] { DistributedDataParallel ddp(net, world.group()); });
 }
 
 RANK_TEST(TorchDdp, OutputsThatAreLeaves) {
@@ -518,47 +376,6 @@ RANK_TEST(TorchDdp, JoinsWithUnevenInputs) {
   }
 }
 
-RANK_TEST(TorchDdp, WhatABodyThrowsIsThrown) {
-  const hymn::ProcessGroup group = world.new_group(everybody(world));
-  // The others hear of it wherever they are.
-  try {
-    DistributedDataParallel ddp(small_net(), group);
-    hymn::torch::join(ddp, [] { throw std::out_of_range("no input"); });
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const std::out_of_range& error) {
-    EXPECT_STREQ(error.what(), "no input");
-  } catch (const hymn::torch::Error& error) {
-    EXPECT_EQ(error.code(), hymnAbortedError) << error.what();
-  }
-}
-
-RANK_TEST(TorchDdp, WithAHook) {
-  hymnCommHook_t hook = nullptr;
-  hymn::torch::check(hymnCommHookBf16Compress(nullptr, &hook));
-  nn::Sequential plain = small_net();
-  DistributedDataParallel ddp(small_net(), world.group(), {.hook = hook});
-  hymn::torch::check(hymnCommHookFree(hook));
-  const at::Tensor input = some_input(world.rank(), 0, {3, 4});
-  ddp(input).sum().backward();
-  plain->forward(input).sum().backward();
-  for (const auto& item : ddp.module()->named_parameters())
-    expect_close(item.value().grad(),
-                 average_of(world, plain->named_parameters()[item.key()].grad(), item.value()),
-                 item.key(), 0.02);
-}
-
-RANK_TEST(TorchDdp, OtherModelsAreRefused) {
-  NEEDS_RANKS(2);
-  expect_refused("appears not to match", [&] {
-    DistributedDataParallel ddp(nn::Linear(3 + world.rank() % 2, 2), world.group());
-  });
-  expect_refused("not needed", [&] {
-    nn::Linear frozen(2, 2);
-    for (at::Tensor& each : frozen->parameters()) each.requires_grad_(false);
-    DistributedDataParallel ddp(frozen, world.group());
-  });
-}
-
 RANK_TEST(TorchDdp, SparseGradients) {
   for (const bool is_view : {false, true}) {
     WordNet plain = same_on_all_ranks(WordNet());
@@ -584,40 +401,6 @@ RANK_TEST(TorchDdp, SparseGradients) {
                    average_of(world, plain->out->weight.grad(), plain->out->weight), "out");
     }
   }
-}
-
-RANK_TEST(TorchDdp, ModulesThatMoveAreRefusedByName) {
-  enum class Moved { parameter, buffer, type };
-  for (const Moved moved : {Moved::parameter, Moved::buffer, Moved::type}) {
-    const hymn::ProcessGroup group = world.new_group(everybody(world));
-    const nn::BatchNorm1d norm(6);
-    nn::Sequential net(nn::Linear(4, 6), norm);
-    DistributedDataParallel ddp(net, group);
-    world.group().barrier();
-    switch (moved) {
-      case Moved::parameter:
-        norm->weight.set_data(at::ones({6}));
-        break;
-      case Moved::buffer:
-        norm->running_mean.set_data(norm->running_mean.clone());
-        break;
-      case Moved::type:
-        net->to(at::kDouble);
-        net->to(at::kFloat);
-        break;
-    }
-    const char* const names[] = {"1.weight", "1.running_mean", "0.weight"};
-    expect_refused(names[static_cast<int>(moved)],
-                   [&] { ddp(some_input(world.rank(), 0, {5, 4})).sum().backward(); });
-  }
-}
-
-// One that was not announced: of a module's own kind.
-RANK_TEST(TorchDdp, OtherSparseGradientsAreRefusedByName) {
-  const hymn::ProcessGroup group = world.new_group(everybody(world));
-  DistributedDataParallel ddp(Picker(), group);
-  world.group().barrier();
-  expect_refused("table", [&] { ddp(at::tensor({1, 2}, at::kLong)).sum().backward(); });
 }
 
 }  // namespace

@@ -42,4 +42,15 @@ inline void expect_same_on_all_ranks(World& world, const at::Tensor& mine,
   EXPECT_TRUE(at::equal(first, mine)) << what << " on rank " << world.rank();
 }
 
+/// With these words in its text.
+template <class Call>
+void expect_refused(const char* words, Call call) {
+  try {
+    call();
+    ADD_FAILURE() << "it was not refused: " << words;
+  } catch (const hymn::torch::Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace hymn::test
