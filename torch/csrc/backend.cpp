@@ -1,6 +1,7 @@
 // The backend "hymn": the life of a process group, and the collectives over one tensor.
 #include "backend.hpp"
 
+#include <c10/core/StreamGuard.h>
 #include <hymn/hymn.h>
 
 #include "errors.hpp"
@@ -36,12 +37,37 @@ Call::Call(Backend& backend, c10d::OpType type, const char* name, const char* ti
 // Parts that are in flight already keep their memory until they are over.
 void Call::check(hymnResult_t result) {
   if (result == hymnSuccess) return;
-  const std::string text = hymnGetLastError();
+  std::string text = hymnGetLastError();
+  if (result == hymnUnsupportedError && !buffers().device().is_cpu())
+    text += "; \"cpu:hymn,cuda:nccl\" as the backend leaves tensors on GPUs to torch's own NCCL";
   if (!is_gathered() && operation_->has_works()) Waiter::of_process().add(operation_);
   throw_error(result, text);
 }
 
+bool Call::is_message() const {
+  return type_ == c10d::OpType::SEND || type_ == c10d::OpType::RECV ||
+         type_ == c10d::OpType::RECVANYSOURCE;
+}
+
+// A message that waits for its peer must hold up no other one: hymn has streams for them, and the
+// host waits until the tensor is ready.
+void Call::enter_device() {
+  if (stream_ != nullptr) return;
+  const c10::Device device = buffers().device();
+  if (is_gathered())
+    throw_not_implemented(std::string("hymn: ") + name_ +
+                          " of a tensor on a GPU cannot be gathered by _coalescing_manager");
+  if (is_message()) return DeviceEnd(current_stream(device)).await();
+  stream_ = &backend_.stream_on(device);
+  stream_->follow_current();
+}
+
 Backend::WorkPtr Call::work() {
+  if (stream_ != nullptr) {
+    const c10::StreamGuard guard(stream_->stream());
+    buffers().copy_back();
+    operation_->set_end(DeviceEnd(stream_->stream()));
+  }
   std::optional<Tensors> inputs;
   if (inputs_ != nullptr) inputs = *inputs_;
   return backend_.make_work(type_, title_, inputs, operation_, std::move(pending_));
@@ -58,6 +84,18 @@ Backend::WorkPtr Backend::make_work(c10d::OpType type, const char* title,
     Waiter::of_process().add(operation);
   }
   return work;
+}
+
+// Without the mutex while Python is asked, whose lock its owner may hold.
+const DeviceStream& Backend::stream_on(c10::Device device) {
+  {
+    const std::lock_guard<std::mutex> lock(streams_mutex_);
+    const auto found = streams_.find(device.index());
+    if (found != streams_.end()) return found->second;
+  }
+  const DeviceStream made(device);
+  const std::lock_guard<std::mutex> lock(streams_mutex_);
+  return streams_.emplace(device.index(), made).first->second;
 }
 
 void Backend::setTimeout(std::chrono::milliseconds limit) {
@@ -86,7 +124,7 @@ Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
       options.rootRank == getRank() ? call.buffers().input(tensor) : call.buffers().output(tensor);
   call.operation().add_result(tensor);
   return call.run([&](hymnWork_t* work) {
-    return hymnIBroadcast(data, count, type, root, call.group(), nullptr, work);
+    return hymnIBroadcast(data, count, type, root, call.group(), call.stream(), work);
   });
 }
 
@@ -102,7 +140,7 @@ Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptio
   void* const data = call.buffers().in_place(tensor);
   call.operation().add_result(tensor);
   return call.run([&](hymnWork_t* work) {
-    return hymnIAllReduce(data, data, count, type, op, call.group(), nullptr, work);
+    return hymnIAllReduce(data, data, count, type, op, call.group(), call.stream(), work);
   });
 }
 
@@ -117,7 +155,7 @@ Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& op
                                                    : call.buffers().input(tensor);
   call.operation().add_result(tensor);
   return call.run([&](hymnWork_t* work) {
-    return hymnIReduce(data, data, count, type, op, root, call.group(), nullptr, work);
+    return hymnIReduce(data, data, count, type, op, root, call.group(), call.stream(), work);
   });
 }
 
@@ -136,7 +174,7 @@ Backend::WorkPtr Backend::HYMN_TORCH_ALL_GATHER_SINGLE(at::Tensor& output, at::T
   void* const to = call.buffers().output(output);
   call.operation().add_result(output);
   return call.run([&](hymnWork_t* work) {
-    return hymnIAllGather(from, to, count, type, call.group(), nullptr, work);
+    return hymnIAllGather(from, to, count, type, call.group(), call.stream(), work);
   });
 }
 
@@ -156,7 +194,7 @@ Backend::WorkPtr Backend::HYMN_TORCH_REDUCE_SCATTER_SINGLE(
   void* const to = call.buffers().output(output);
   call.operation().add_result(output);
   return call.run([&](hymnWork_t* work) {
-    return hymnIReduceScatter(from, to, count, type, op, call.group(), nullptr, work);
+    return hymnIReduceScatter(from, to, count, type, op, call.group(), call.stream(), work);
   });
 }
 
@@ -207,11 +245,12 @@ Backend::WorkPtr Backend::HYMN_TORCH_ALL_TO_ALL_SINGLE(at::Tensor& output, at::T
     if (sends.front() != recvs.front())
       throw_value_error("hymn: all_to_all_single: input and output have different sizes");
     return call.run([&](hymnWork_t* work) {
-      return hymnIAllToAll(from, to, sends.front(), type, call.group(), nullptr, work);
+      return hymnIAllToAll(from, to, sends.front(), type, call.group(), call.stream(), work);
     });
   }
   return call.run([&](hymnWork_t* work) {
-    return hymnIAllToAllv(from, sends.data(), to, recvs.data(), type, call.group(), nullptr, work);
+    return hymnIAllToAllv(from, sends.data(), to, recvs.data(), type, call.group(), call.stream(),
+                          work);
   });
 }
 
@@ -232,13 +271,14 @@ Backend::WorkPtr Backend::gather_single(at::Tensor& output, at::Tensor& input,
   void* const to = is_root ? call.buffers().output(output) : nullptr;
   if (is_root) call.operation().add_result(output);
   return call.run([&](hymnWork_t* work) {
-    return hymnIGather(from, to, count, type, root, call.group(), nullptr, work);
+    return hymnIGather(from, to, count, type, root, call.group(), call.stream(), work);
   });
 }
 
 Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
   Call call(*this, c10d::OpType::BARRIER, "barrier", "hymn:barrier", nullptr, options.timeout);
-  return call.run([&](hymnWork_t* work) { return hymnIBarrier(call.group(), nullptr, work); });
+  return call.run(
+      [&](hymnWork_t* work) { return hymnIBarrier(call.group(), call.stream(), work); });
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool /*wait_for_all*/) {

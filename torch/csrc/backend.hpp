@@ -2,13 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "call_limit.hpp"
 #include "completion_hook.hpp"
+#include "device_stream.hpp"
 #include "operation.hpp"
 #include "python_site.hpp"
 #include "torch_version.hpp"
@@ -124,6 +127,7 @@ class Backend final : public c10d::Backend {
     return hook_ ? std::make_shared<PendingOperation>(hook_) : nullptr;
   }
   void cancel_coalescing();
+  const DeviceStream& stream_on(c10::Device device);
 
   const std::string name_;
   std::shared_ptr<Group> group_;
@@ -132,6 +136,8 @@ class Backend final : public c10d::Backend {
   /// Between the beginning and the end of coalescing: the calls of the thread that has begun it.
   std::shared_ptr<Operation> gathered_;
   std::atomic<std::thread::id> gathers_on_{};
+  std::mutex streams_mutex_;
+  std::map<c10::DeviceIndex, DeviceStream> streams_;  ///< of collectives on GPUs
   bool gathers_here() const { return gathers_on_.load() == std::this_thread::get_id(); }
 };
 
@@ -151,12 +157,15 @@ class Call {
   void require_reduction(hymnDataType_t type, hymnOp_t op) {
     backend_.group_->require_reduction(type, op);
   }
+  /// What hymn's functions are given; null: it is in the order of no stream.
+  hymnStream_t stream() const { return stream_ == nullptr ? nullptr : stream_->handle(); }
   Buffers& buffers() { return operation_->buffers(); }
   Operation& operation() { return *operation_; }
 
   /// Starts one part of it: `start(work)` calls a function of hymn's that has an I in its name.
   template <class Start>
   void start(Start&& start) {
+    if (!buffers().device().is_cpu()) enter_device();
     hymnWork_t work = nullptr;
     check(start(&work));
     if (!is_gathered()) return operation_->add_work(work);
@@ -173,6 +182,8 @@ class Call {
 
  private:
   void check(hymnResult_t result);
+  void enter_device();
+  bool is_message() const;
 
   Backend& backend_;
   c10d::OpType type_;
@@ -181,6 +192,7 @@ class Call {
   const Tensors* inputs_;
   PythonSite site_;
   CallLimit limit_;
+  const DeviceStream* stream_ = nullptr;
   std::shared_ptr<Operation> operation_;
   std::shared_ptr<PendingOperation> pending_;
 };

@@ -81,7 +81,8 @@ Backend::WorkPtr run(Call& call, hymnCollective_t collective, Calls calls, const
     for (const hymnCollectiveCall_t& each : calls)
       (each.dtype == calls.front().dtype ? alike : others).push_back(each);
     call.start([&](hymnWork_t* work) {
-      return hymnICoalesced(collective, alike.data(), alike.size(), call.group(), nullptr, work);
+      return hymnICoalesced(collective, alike.data(), alike.size(), call.group(), call.stream(),
+                            work);
     });
     calls = std::move(others);
   }

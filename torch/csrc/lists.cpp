@@ -34,7 +34,7 @@ void start(Call& call, const Lists& lists, const Blocks& from, const Blocks& to)
   call.start([&](hymnWork_t* work) {
     return hymnICollectiveList(lists.collective, from.empty() ? nullptr : from.data(),
                                to.empty() ? nullptr : to.data(), lists.type, lists.op, lists.root,
-                               call.group(), nullptr, work);
+                               call.group(), call.stream(), work);
   });
 }
 

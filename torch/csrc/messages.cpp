@@ -22,7 +22,7 @@ Backend::WorkPtr Backend::send(Tensors& tensors, int destination, int tag) {
   const int to = call.world_rank(destination);
   const void* const data = call.buffers().input(tensor);
   return call.run([&](hymnWork_t* work) {
-    return hymnISend(data, count, type, to, tag, call.group(), nullptr, work);
+    return hymnISend(data, count, type, to, tag, call.group(), call.stream(), work);
   });
 }
 
@@ -37,7 +37,7 @@ Backend::WorkPtr Backend::receive(Tensors& tensors, int source, int tag) {
   call.operation().add_result(tensor);
   call.operation().set_receive();
   return call.run([&](hymnWork_t* work) {
-    return hymnIRecv(data, count, type, source, tag, call.group(), nullptr, work);
+    return hymnIRecv(data, count, type, source, tag, call.group(), call.stream(), work);
   });
 }
 

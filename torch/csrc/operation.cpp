@@ -1,6 +1,8 @@
 // An operation in flight, and what lives until it is over.
 #include "operation.hpp"
 
+#include <c10/core/StreamGuard.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -75,20 +77,29 @@ std::exception_ptr Operation::wait_for(hymnWork_t work, double seconds) const {
   }
 }
 
+void Operation::wait_on_host(double seconds) {
+  if (is_gathering())
+    throw_value_error(
+        "hymn: a call between the beginning and the end of coalescing cannot be "
+        "waited for; wait for the work that the end gives");
+  const WithoutGil waiting;
+  std::exception_ptr first_error;
+  for (const hymnWork_t work : works_)
+    if (std::exception_ptr error = wait_for(work, seconds); error && !first_error)
+      first_error = error;
+  if (end_ && !first_error) end_->await();  // its copies
+  finish(first_error);
+}
+
 void Operation::wait(double seconds) {
+  const bool is_for_host = !end_ || seconds > 0 || limits_are_final();
   if (!is_over()) {
-    if (is_gathering())
-      throw_value_error(
-          "hymn: a call between the beginning and the end of coalescing cannot be "
-          "waited for; wait for the work that the end gives");
-    const WithoutGil waiting;
-    std::exception_ptr first_error;
-    for (const hymnWork_t work : works_)
-      if (std::exception_ptr error = wait_for(work, seconds); error && !first_error)
-        first_error = error;
-    finish(first_error);
+    if (is_for_host)
+      wait_on_host(seconds);
+    else
+      synchronize();
   }
-  if (error_) std::rethrow_exception(error_);
+  if (error()) std::rethrow_exception(error_);
 }
 
 bool Operation::test(CallbacksOn where) {
@@ -104,6 +115,7 @@ bool Operation::test(CallbacksOn where) {
         result = asked;  // hymn cannot tell of it any more: it is over
     if (std::exception_ptr error = end_of(result); error && !first_error) first_error = error;
   }
+  if (end_ && !first_error && !end_->is_reached()) return false;
   finish(first_error, where);
   return true;
 }
@@ -141,7 +153,7 @@ void Operation::finish(std::exception_ptr error, CallbacksOn where) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (is_over()) return;
     try {
-      if (!error) buffers_.copy_back();
+      if (!error) buffers_.finish_copies();
     } catch (...) {
       error = std::current_exception();
     }
@@ -149,7 +161,7 @@ void Operation::finish(std::exception_ptr error, CallbacksOn where) {
     if (is_receive_ && !error) read_source();
     error_ = error;
     std::swap(on_end, on_end_);
-    future = future_;
+    if (!end_) future = future_;  // else it has its value already
     --in_flight_;
     is_over_.store(true, std::memory_order_release);
   }
@@ -162,11 +174,23 @@ void Operation::finish(std::exception_ptr error, CallbacksOn where) {
 
 std::exception_ptr Operation::error() const { return is_over() ? error_ : nullptr; }
 
+// Who takes its value, or is called back, has streams that wait for what the current one holds now.
+c10::intrusive_ptr<Future> Operation::make_future() const {
+  auto type = c10::ListType::create(c10::TensorType::get());
+  if (!end_) return c10::make_intrusive<Future>(std::move(type));
+  const std::vector<c10::Device> devices{end_->stream().device()};
+  auto future = c10::make_intrusive<Future>(std::move(type), devices);
+  const c10::StreamGuard guard(end_->stream());
+  complete(*future, error(), results_);
+  return future;
+}
+
 c10::intrusive_ptr<Future> Operation::future() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (future_) return future_;
-    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+    future_ = make_future();
+    if (end_) return future_;
     if (is_over()) {
       complete(*future_, error_, results_);
       return future_;

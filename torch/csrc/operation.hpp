@@ -9,8 +9,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "device_stream.hpp"
 #include "tensors.hpp"
 
 namespace hymn_torch {
@@ -40,6 +43,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Its own, in seconds, which hymn knows, too.
   void set_limit(double seconds) { limit_ = seconds; }
   double limit() const { return limit_; }
+  /// It is on the stream of a GPU, as a whole, and over there when this is reached.
+  void set_end(DeviceEnd end) { end_.emplace(std::move(end)); }
   /// It is a receive whose source is asked for.
   void set_receive() { is_receive_ = true; }
   /// Called once, when it is over, on the thread that sees that, or here where it is over already;
@@ -48,8 +53,14 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   /// For at most `seconds` where these are positive. Throws its error; an exception of a signal's
   /// handler on the main thread; or a DistBackendError when the seconds pass, after which it goes
-  /// on.
+  /// on. On a GPU the current stream waits in place of the host, unless seconds are given, or
+  /// HYMN_BLOCKING_WAIT is set.
   void wait(double seconds);
+  /// The current stream waits for what is on a GPU; results in the memory of the host are there
+  /// when the operation is over.
+  void synchronize() const {
+    if (end_) end_->hold_up_current();
+  }
   /// The threads on which the callbacks of a future run that this completes.
   enum class CallbacksOn { this_thread, their_threads };
   /// Moves it on; whether it is over.
@@ -60,7 +71,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Where a receive has got its message from: a rank of hymn's world; -1 before it is over.
   int source() const { return source_; }
   const std::vector<at::Tensor>& results() const { return results_; }
-  /// Completed on whatever thread sees the end.
+  /// Completed on whatever thread sees the end; on a GPU at once, in the order of its stream.
   c10::intrusive_ptr<Future> future();
 
   /// How many are not over yet, as far as somebody has looked.
@@ -69,12 +80,15 @@ class Operation : public std::enable_shared_from_this<Operation> {
  private:
   /// The error that it ends with; null: it has succeeded. Throws only what ends the wait alone.
   std::exception_ptr wait_for(hymnWork_t work, double seconds) const;
+  void wait_on_host(double seconds);
+  c10::intrusive_ptr<Future> make_future() const;
   void finish(std::exception_ptr error, CallbacksOn where = CallbacksOn::this_thread);
   void read_source();
 
   static std::atomic<int> in_flight_;
 
   std::vector<hymnWork_t> works_;
+  std::optional<DeviceEnd> end_;
   Buffers buffers_;
   std::vector<at::Tensor> results_;
   std::vector<std::function<void(bool)>> on_end_;

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "device_stream.hpp"
 #include "errors.hpp"
 
 namespace hymn_torch {
@@ -145,11 +146,20 @@ at::ScalarType type_of(const at::Tensor& first, const std::vector<at::Tensor>& o
 
 std::size_t count_of(const at::Tensor& tensor, const char* call) {
   if (tensor.layout() != at::kStrided) refuse(call, "a sparse tensor");
-  if (!tensor.device().is_cpu()) refuse(call, "a tensor on " + tensor.device().str());
+  if (!tensor.device().is_cpu() && !tensor.device().is_cuda())
+    refuse(call, "a tensor on " + tensor.device().str());
   return static_cast<std::size_t>(tensor.numel());
 }
 
+void Buffers::note(c10::Device device) {
+  const bool is_first = kept_.empty() && copies_.empty();
+  if (!is_first && device != device_)
+    throw_value_error("hymn: a call has tensors on " + device_.str() + " and on " + device.str());
+  device_ = device;
+}
+
 void* Buffers::keep(at::Tensor tensor) {
+  note(tensor.device());
   kept_.push_back(std::move(tensor));
   return kept_.back().data_ptr();
 }
@@ -162,12 +172,14 @@ void* Buffers::input(const at::Tensor& tensor) {
 
 void* Buffers::output(const at::Tensor& tensor) {
   if (is_plain(tensor)) return keep(tensor);
+  note(tensor.device());
   copies_.emplace_back(tensor, at::empty(tensor.sizes(), tensor.options()));
   return copies_.back().second.data_ptr();
 }
 
 void* Buffers::in_place(const at::Tensor& tensor) {
   if (is_plain(tensor)) return keep(tensor);
+  note(tensor.device());
   const c10::NoGradGuard no_grad;
   at::Tensor copy = at::empty(tensor.sizes(), tensor.options());
   copy.copy_(tensor);
@@ -177,7 +189,17 @@ void* Buffers::in_place(const at::Tensor& tensor) {
 
 void Buffers::copy_back() {
   const c10::NoGradGuard no_grad;
-  for (auto& [to, from] : copies_) to.copy_(from);
+  for (auto& [to, from] : copies_) {
+    to.copy_(from);
+    kept_.push_back(from);  // a GPU may read it later
+  }
+  copies_.clear();
+}
+
+void Buffers::finish_copies() {
+  if (copies_.empty()) return;
+  copy_back();
+  if (!device_.is_cpu()) DeviceEnd(current_stream(device_)).await();
 }
 
 }  // namespace hymn_torch

@@ -27,7 +27,7 @@ std::vector<at::Tensor>& only(std::vector<std::vector<at::Tensor>>& lists, int64
 /// All of one type, which they must be.
 at::ScalarType type_of(const at::Tensor& first, const std::vector<at::Tensor>& others,
                        const char* call);
-/// Elements of a tensor in the memory of the host; NotImplementedError for any other.
+/// Elements of a tensor in the memory of the host or of a GPU; NotImplementedError for any other.
 std::size_t count_of(const at::Tensor& tensor, const char* call);
 
 /// The memory of one call. Elements of a tensor that do not lie one after the other are copied
@@ -41,12 +41,18 @@ class Buffers {
   /// Where elements are read, and results written in their place.
   void* in_place(const at::Tensor& tensor);
 
-  /// Results to where they belong.
+  /// Where all of it is; ValueError where some of it is elsewhere.
+  c10::Device device() const { return device_; }
+  /// Results to where they belong: on a GPU, in the order of this thread's current stream.
   void copy_back();
+  /// Returns when they are there.
+  void finish_copies();
 
  private:
+  void note(c10::Device device);
   void* keep(at::Tensor tensor);
 
+  c10::Device device_{c10::DeviceType::CPU};
   std::vector<at::Tensor> kept_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  ///< to, from
 };

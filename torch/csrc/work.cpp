@@ -47,8 +47,7 @@ std::vector<at::Tensor> Work::result() {
   return operation_->results();
 }
 
-// Results of the host's memory are there when the operation is over.
-void Work::synchronize() {}
+void Work::synchronize() { operation_->synchronize(); }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
   operation_->wait(std::chrono::duration<double>(timeout).count());

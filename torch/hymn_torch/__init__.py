@@ -4,6 +4,8 @@ docs/torch.md tells what it has, and what it has not.
 """
 
 import atexit
+import functools
+import logging
 import multiprocessing.util
 import os
 
@@ -54,12 +56,26 @@ def _create(options, _process_group_options):
         raise
 
 
+@functools.cache
+def _say_that_gpus_are_untested():
+    logging.getLogger(__name__).info(
+        "collectives of tensors on GPUs have not been run on a GPU yet (docs/torch.md)")
+
+
+def _make_stream(gpu):
+    """For the collectives of a group on this GPU: its number among torch's, and CUDA's handle."""
+    _say_that_gpus_are_untested()
+    stream = torch.cuda.Stream(gpu)
+    return stream.stream_id, stream.cuda_stream
+
+
 def _backend(group):
     group = group or dist.distributed_c10d._get_default_group()
-    backend = group._get_backend(torch.device("cpu"))
-    if not isinstance(backend, _C.Backend):
-        raise ValueError(f"the process group's backend is {backend.name()}, not hymn")
-    return backend
+    backends = [group._get_backend(device) for device in group._device_types]
+    for backend in backends:
+        if isinstance(backend, _C.Backend):
+            return backend
+    raise ValueError(f"the process group's backend is {backends[0].name()}, not hymn")
 
 
 def abort(reason, group=None):
@@ -82,5 +98,11 @@ def hymn_version():
     return _C.hymn_version()
 
 
+def _devices():
+    """What a plain "hymn" serves. CUDA is asked for its GPUs in a way that does not start it, for
+    processes may be forked later."""
+    return ["cpu", "cuda"] if torch.cuda.device_count() > 0 else ["cpu"]
+
+
 # hymn's capital is that of torch's other backends: dist.Backend.HYMN.
-dist.Backend.register_backend("hymn", _create, extended_api=True, devices=["cpu"])
+dist.Backend.register_backend("hymn", _create, extended_api=True, devices=_devices())
