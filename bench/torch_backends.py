@@ -9,17 +9,14 @@ call on the slowest rank. The table has the medians of the turns, with the least
 change with every call, and the results of the first and the last call of a turn are checked.
 """
 
-import argparse
-import os
-import socket
 import statistics
 import time
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
 import hymn_torch
+from torch_ranks import begin_groups, cell, conditions, end_ranks, parser_of, slowest, start
 
 SHARED = ("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "broadcast")
 
@@ -100,23 +97,17 @@ def turn(collective, calls):
     return passed / calls * 1e6
 
 
-def slowest(value, group):
-    tensor = torch.tensor([value], dtype=torch.float64)
-    dist.all_reduce(tensor, dist.ReduceOp.MAX, group=group)
-    return tensor.item()
-
-
-def compare(name, size, options, rank, groups, control):
+def compare(name, size, options, rank, groups):
     """The figures of each backend."""
     collectives = {b: Collective(name, size, rank, options.ranks, g) for b, g in groups.items()}
     calls, figures = {}, {b: [] for b in groups}
     for backend, collective in collectives.items():
-        once = slowest(turn(collective, 3), control)
-        once = slowest(turn(collective, max(3, min(200, int(2e4 / once)))), control)
+        once = slowest(turn(collective, 3))
+        once = slowest(turn(collective, max(3, min(200, int(2e4 / once)))))
         calls[backend] = max(3, min(5000, int(options.seconds * 1e6 / once)))
     for _ in range(options.turns):
         for backend, collective in collectives.items():
-            figures[backend].append(slowest(turn(collective, calls[backend]), control))
+            figures[backend].append(slowest(turn(collective, calls[backend])))
     return figures
 
 
@@ -134,50 +125,35 @@ def sizes_of(options):
         size *= options.factor
 
 
-def rank_main(rank, options, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    torch.set_num_threads(1)
-    backends = options.backends.split(",")
-    dist.init_process_group(backends[0], rank=rank, world_size=options.ranks)
-    everybody = list(range(options.ranks))
-    groups = {b: dist.new_group(everybody, backend=b) for b in backends}
-    control = groups[backends[0]]
+def rank_main(rank, options):
+    groups = begin_groups(rank, options)
+    backends = list(groups)
     if rank == 0:
-        print(f"{options.ranks} ranks, torch {torch.__version__}, hymn {hymn_torch.hymn_version()}, "
-              f"{os.cpu_count()} cores, {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; load "
-              f"{os.getloadavg()[0]:.1f}; us, median (least–greatest) of {options.turns} turns")
+        print(f"{conditions(options)}; hymn {hymn_torch.hymn_version()}; us, median (least–greatest) of "
+              f"{options.turns} turns")
         print("| collective | size | " + " | ".join(backends) + f" | {backends[0]} / {backends[-1]} |")
         print("|---|---|" + "---|" * (len(backends) + 1), flush=True)
     for name in options.collectives.split(","):
         for size in sizes_of(options) if name != "barrier" else [0]:
-            figures = compare(name, size, options, rank, groups, control)
+            figures = compare(name, size, options, rank, groups)
             if rank != 0:
                 continue
             medians = [statistics.median(figures[b]) for b in backends]
-            cells = [f"{m:.1f} ({min(figures[b]):.1f}–{max(figures[b]):.1f})"
-                     for b, m in zip(backends, medians)]
+            cells = [cell(figures[b]) for b in backends]
             print(f"| {name} | {text_of(size) if size else ''} | " + " | ".join(cells)
                   + f" | {medians[0] / medians[-1]:.3f} |", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
+    end_ranks()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=2)
+    parser = parser_of(__doc__, turns=5)
     parser.add_argument("--backends", default="hymn,gloo")
     parser.add_argument("--collectives", default=",".join((*SHARED, "barrier")))
     parser.add_argument("--min", type=int, default=4, help="bytes of each rank's input")
     parser.add_argument("--max", type=int, default=64 << 20)
     parser.add_argument("--factor", type=int, default=16)
-    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="how long a turn takes")
-    options = parser.parse_args()
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    mp.spawn(rank_main, (options, port), nprocs=options.ranks)
+    start(rank_main, parser.parse_args())
 
 
 if __name__ == "__main__":

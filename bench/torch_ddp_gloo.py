@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """torch's own DistributedDataParallel over Gloo, on the nets of bench/training_nets.hpp.
 
-    python bench/torch_ddp_gloo.py [--ranks 2] [--rounds 7] [--iterations 5] [--bucket-mb 4] [--copy-back]
+    python bench/torch_ddp_gloo.py [--ranks 2] [--turns 7] [--iterations 5] [--bucket-mb 4] [--copy-back]
 
 Start values and inputs follow from the same formulas, so that the losses of the first steps agree with those of
 bench_training to the digits in which two ways to add differ. Figures as there: `compute` is a step without
@@ -10,19 +10,17 @@ the buckets, and back with --copy-back, and `step` has all. Without --copy-back 
 which is not torch's default, but hymn's.
 """
 
-import argparse
 import math
-import os
-import socket
 import statistics
 import time
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
+
+from torch_ranks import conditions, end_ranks, parser_of, slowest, start
 
 FIRST_BUCKET = 1 << 20
 
@@ -186,12 +184,6 @@ class Training:
                 parameter.sub_(parameter.grad, alpha=rate)
 
 
-def slowest(value, op=dist.ReduceOp.MAX):
-    tensor = torch.tensor([value], dtype=torch.float64)
-    dist.all_reduce(tensor, op)
-    return tensor.item()
-
-
 def time_turn(iterations, call):
     """Milliseconds of one iteration on the slowest rank."""
     dist.barrier()
@@ -235,40 +227,30 @@ def row(figures):
     print(f"  Gloo{times}{100 * hidden:>6.0f} %{share:>17.3f}{beyond:>17.3f}", flush=True)
 
 
-def rank_main(rank, options, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    torch.set_num_threads(1)
+def rank_main(rank, options):
     dist.init_process_group("gloo", rank=rank, world_size=options.ranks)
     if rank == 0:
-        print(f"# torch {torch.__version__}, {options.ranks} ranks of one thread; {options.rounds} turns of "
+        print(f"# {conditions(options)}; {options.turns} turns of "
               f"{options.iterations} steps, medians (least, greatest); buckets of 1 and {options.bucket_mb} MB"
               + (", averages copied back" if options.copy_back else ""))
     for kind in (TransformerBlock, ConvNet):
         show_curve(kind, rank, options)
         figures = []
-        for _ in range(options.rounds):
+        for _ in range(options.turns):
             measure(kind, rank, options, figures)
         if rank == 0:
             row(figures)
-    dist.barrier()
-    dist.destroy_process_group()
+    end_ranks()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = parser_of(__doc__, turns=7)
     parser.add_argument("--iterations", type=int, default=5, help="steps in a turn")
     parser.add_argument("--bucket-mb", type=int, default=4)
     parser.add_argument("--curve", type=int, default=8, help="steps whose loss is shown")
     parser.add_argument("--copy-back", action="store_true",
                         help="averages leave the buckets (gradient_as_bucket_view=False)")
-    options = parser.parse_args()
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    mp.spawn(rank_main, (options, port), nprocs=options.ranks)
+    start(rank_main, parser.parse_args())
 
 
 if __name__ == "__main__":

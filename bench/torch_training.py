@@ -10,18 +10,14 @@ step has another batch, and every decoding another prompt. Before the first and 
 results are compared with those of one process that has the data of all ranks.
 """
 
-import argparse
 import contextlib
 import copy
-import os
-import socket
 import statistics
 import time
 import warnings
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed._tensor import Replicate
 from torch.distributed.device_mesh import DeviceMesh
@@ -31,6 +27,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.parallel import DistributedDataParallel
 
 import hymn_torch
+from torch_ranks import begin_groups, cell, conditions, end_ranks, parser_of, slowest, start
 
 RATE = 0.05  # of plain gradient descent, so that a step is easily made again
 BATCHES = 8  # of each rank, which take turns
@@ -235,12 +232,6 @@ JOBS = {
 }
 
 
-def slowest(value):
-    tensor = torch.tensor([value], dtype=torch.float64)
-    dist.all_reduce(tensor, dist.ReduceOp.MAX)
-    return tensor.item()
-
-
 def turn(job, count):
     """Seconds of one step."""
     dist.barrier()
@@ -276,23 +267,18 @@ def compare(make, options, rank, groups):
 def row(title, job, figures):
     """The last cell is how many times as fast the first backend is."""
     medians = [statistics.median(values) for values in figures.values()]
-    cells = [f"{m:.1f} ({min(v):.1f}–{max(v):.1f})" for m, v in zip(medians, figures.values())]
+    cells = [cell(values) for values in figures.values()]
     ratio = medians[0] / medians[-1] if job.per_second else medians[-1] / medians[0]
     return f"| {title}, {job.unit} | " + " | ".join(cells) + f" | {ratio:.2f} |"
 
 
-def rank_main(rank, options, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    torch.set_num_threads(1)
+def rank_main(rank, options):
     warnings.filterwarnings("ignore", "DTensor random operators")  # there are none
-    backends = options.backends.split(",")
-    dist.init_process_group(backends[0], rank=rank, world_size=options.ranks)
-    groups = {b: dist.new_group(list(range(options.ranks)), backend=b) for b in backends}
+    groups = begin_groups(rank, options)
+    backends = list(groups)
     if rank == 0:
-        print(f"{options.ranks} ranks, torch {torch.__version__}, hymn {hymn_torch.hymn_version()}, "
-              f"{os.cpu_count()} cores, {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; load "
-              f"{os.getloadavg()[0]:.1f}; median (least–greatest) of {options.turns} turns")
+        print(f"{conditions(options)}; hymn {hymn_torch.hymn_version()}; median (least–greatest) of "
+              f"{options.turns} turns")
         print("| job | " + " | ".join(backends) + f" | {backends[0]} is so many times as fast |")
         print("|---|" + "---|" * (len(backends) + 1), flush=True)
     for name in options.jobs.split(","):
@@ -300,22 +286,15 @@ def rank_main(rank, options, port):
         figures, job = compare(make, options, rank, groups)
         if rank == 0:
             print(row(title, job, figures), flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
+    end_ranks()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=2)
+    parser = parser_of(__doc__, turns=7)
     parser.add_argument("--backends", default="hymn,gloo")
     parser.add_argument("--jobs", default=",".join(JOBS))
-    parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="how long a turn takes")
-    options = parser.parse_args()
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    mp.spawn(rank_main, (options, port), nprocs=options.ranks)
+    start(rank_main, parser.parse_args())
 
 
 if __name__ == "__main__":
