@@ -1,28 +1,17 @@
 #!/bin/sh
 # corpus_stats on folders that are not what one would wish for, with several numbers of ranks.
 #   corpus_stats_test.sh MPIRUN CORPUS_STATS
-set -eu
-export LC_ALL=C
+. "$(dirname -- "$0")/lib.sh"
 mpirun=$1
 corpus_stats=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
-fail() {
-  echo "corpus_stats_test: $1" >&2
-  cat "$work/out" >&2
-  exit 1
-}
-
-# run RANKS STATUS FOLDER: the output is in $work/out.
-run() {
-  status=0
-  "$mpirun" -n "$1" "$corpus_stats" "$3" >"$work/out" 2>&1 || status=$?
-  [ "$status" -eq "$2" ] || fail "$1 ranks on $3 ended with $status, not $2"
+# count RANKS STATUS FOLDER
+count() {
+  run "$2" "$mpirun" -n "$1" "$corpus_stats" "$3"
 }
 
 # Each argument is a line of the output, spaces apart.
-shows() {
+lists() {
   for line in "$@"; do
     tr -s ' ' <"$work/out" | sed 's/^ //' | grep -qxF -- "$line" || fail "no line '$line'"
   done
@@ -40,8 +29,8 @@ ln -s "$texts/nowhere" "$texts/dangling"
 ln -s "$texts" "$texts/deep/cycle"
 mkfifo "$texts/pipe"
 for ranks in 1 2 3 7; do
-  run "$ranks" 0 "$texts"
-  shows '3 files, 51 bytes, 2 lines, 10 words' \
+  count "$ranks" 0 "$texts"
+  lists '3 files, 51 bytes, 2 lines, 10 words' \
     "largest: 32 bytes, $texts/a" "smallest: 0 bytes, $texts/deep/empty" \
     'one 1 ##########' 'two 2 ####################' \
     'three 3 ##############################' 'four 4 ########################################' \
@@ -53,42 +42,42 @@ done
 # Any bytes; a word across the end of a block of them; and one that is too long for a word.
 mkdir "$work/binary" "$work/block" "$work/long"
 head -c 300000 "$corpus_stats" >"$work/binary/program"
-run 3 0 "$work/binary"
+count 3 0 "$work/binary"
 high=$(tr -d '\000-\177' <"$work/binary/program" | wc -c)
 grep -q "beyond ASCII *$high " "$work/out" || fail "not $high bytes beyond ASCII"
-shows "$equal"
+lists "$equal"
 head -c 65533 /dev/zero | tr '\000' ' ' >"$work/block/text"
 printf 'across' >>"$work/block/text"
-run 2 0 "$work/block"
-shows '1 files, 65539 bytes, 0 lines, 1 words' 'across 1 ########################################'
+count 2 0 "$work/block"
+lists '1 files, 65539 bytes, 0 lines, 1 words' 'across 1 ########################################'
 head -c 85 /dev/zero | tr '\000' 'x' >"$work/long/text"
-run 2 0 "$work/long"
-shows '1 files, 85 bytes, 0 lines, 3 words' '40 or more 2 ########################################'
+count 2 0 "$work/long"
+lists '1 files, 85 bytes, 0 lines, 3 words' '40 or more 2 ########################################'
 
 # A regular file that opens, but whose first byte cannot be read.
 mkdir "$work/unreadable"
 ln -s /proc/self/mem "$work/unreadable/memory"
-run 3 1 "$work/unreadable"
-shows 'corpus_stats: none of 1 files can be read'
+count 3 1 "$work/unreadable"
+lists 'corpus_stats: none of 1 files can be read'
 echo text >"$work/unreadable/text"
-run 3 0 "$work/unreadable"
+count 3 0 "$work/unreadable"
 grep -q '/mem: cannot be read$' "$work/out" || fail 'nothing is said of the unreadable file'
-shows '1 files, 5 bytes, 1 lines, 1 words' "$equal"
+lists '1 files, 5 bytes, 1 lines, 1 words' "$equal"
 
 # A file with other contents at each reading: what the ranks have counted is not what rank 0 counts.
 mkdir "$work/changing"
 ln -s /proc/sys/kernel/random/uuid "$work/changing/uuid"
-run 2 1 "$work/changing"
-shows 'differs: byte counts' 'corpus_stats: a serial count has other results'
+count 2 1 "$work/changing"
+lists 'differs: byte counts' 'corpus_stats: a serial count has other results'
 
 mkdir "$work/none" "$work/only_links"
 ln -s nowhere "$work/only_links/link"
 for ranks in 1 3; do
-  run "$ranks" 1 "$work/none"
-  shows "corpus_stats: there is no file to read in $work/none"
-  run "$ranks" 1 "$work/only_links"
-  shows "corpus_stats: there is no file to read in $work/only_links"
-  run "$ranks" 1 "$work/missing"
-  shows "corpus_stats: $work/missing is not a folder"
+  count "$ranks" 1 "$work/none"
+  lists "corpus_stats: there is no file to read in $work/none"
+  count "$ranks" 1 "$work/only_links"
+  lists "corpus_stats: there is no file to read in $work/only_links"
+  count "$ranks" 1 "$work/missing"
+  lists "corpus_stats: $work/missing is not a folder"
   [ "$(grep -c '^corpus_stats:' "$work/out")" -eq 1 ] || fail 'more than one rank told the error'
 done

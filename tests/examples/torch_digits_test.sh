@@ -1,39 +1,11 @@
 #!/bin/sh
 # torch_digits on small pictures, with several numbers of ranks, in all of its modes.
 #   torch_digits_test.sh MPIRUN HYMN TORCH_DIGITS RANKS…
-set -eu
-export LC_ALL=C
+. "$(dirname -- "$0")/lib.sh"
 mpirun=$1
 hymn=$2
 program=$3
 shift 3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "torch_digits_test: $1" >&2
-  cat "$work/out" >&2
-  exit 1
-}
-
-# run 'STATUS …' COMMAND…: ends with one of these; the output is in $work/out.
-run() {
-  expected=$1
-  shift
-  status=0
-  timeout -k 2 60 "$@" >"$work/out" 2>&1 || status=$?
-  case " $expected " in
-    *" $status "*) ;;
-    *) fail "$*: status $status, not $expected" ;;
-  esac
-}
-
-# Each argument is a regular expression that matches a line of the output, runs of spaces as one.
-shows() {
-  for line in "$@"; do
-    tr -s ' ' <"$work/out" | grep -qE -- "$line" || fail "no line '$line'"
-  done
-}
 
 # Of 8 times 8 noisy points two rows, two columns or one corner are bright.
 awk 'BEGIN {

@@ -1,35 +1,17 @@
 #!/bin/sh
 # uneven_training on small tables, with several numbers of ranks.
 #   uneven_training_test.sh MPIRUN UNEVEN_TRAINING RANKS…
-set -eu
-export LC_ALL=C
+. "$(dirname -- "$0")/lib.sh"
 mpirun=$1
 program=$2
 shift 2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
-fail() {
-  echo "uneven_training_test: $1" >&2
-  cat "$work/out" >&2
-  exit 1
-}
-
-# run RANKS STATUS [ARGUMENT…]: the output is in $work/out.
-run() {
+# train RANKS STATUS [ARGUMENT…]
+train() {
   ranks=$1
-  expected=$2
+  status=$2
   shift 2
-  status=0
-  "$mpirun" -n "$ranks" "$program" "$@" >"$work/out" 2>&1 || status=$?
-  [ "$status" -eq "$expected" ] || fail "$ranks ranks, $*: status $status, not $expected"
-}
-
-# Each argument is a regular expression that matches a line of the output, runs of spaces as one.
-shows() {
-  for line in "$@"; do
-    tr -s ' ' <"$work/out" | grep -qE -- "$line" || fail "no line '$line'"
-  done
+  run "$status" "$mpirun" -n "$ranks" "$program" "$@"
 }
 
 # Three clouds of points around three corners, and a line of names above them.
@@ -48,7 +30,7 @@ awk 'BEGIN {
 
 equal='weights are those of the serial training, bit for bit'
 for ranks in "$@"; do
-  run "$ranks" 0 "$work/corners.csv" --epochs 5 --batch 8 --rate 0.1 --ways drop,join,joinables,steal \
+  train "$ranks" 0 "$work/corners.csv" --epochs 5 --batch 8 --rate 0.1 --ways drop,join,joinables,steal \
     --plot "$work/curves-$ranks.svg"
   shows '184 samples for training, 46 for the test; 3 features, 3 classes' "$equal" \
     '^ join 184 of 184 ' '^ joinables 184 of 184 ' '^ steal 184 of 184 ' "curves-$ranks.svg$"
@@ -58,33 +40,33 @@ for ranks in "$@"; do
 done
 
 # Ranks without a single sample; batches larger than a part; every level of reproducibility.
-run 3 0 "$work/corners.csv" --epochs 2 --shares 0,1,0 --batch 500
+train 3 0 "$work/corners.csv" --epochs 2 --shares 0,1,0 --batch 500
 shows ' 0 0 0$' ' 1 184 1$' "$equal"
 for level in ranks runs size; do
-  run 3 0 "$work/corners.csv" --epochs 2 --ways join --reproducible "$level"
+  train 3 0 "$work/corners.csv" --epochs 2 --ways join --reproducible "$level"
   shows 'checked: all ranks have the same model'
 done
 
 # What hymn says without a join, and that nothing hangs where nothing is uneven. The limit holds for the
 # calls before it, too, whose ranks may be kept from their cores for seconds.
-run 3 0 "$work/corners.csv" --epochs 1 --batch 4 --shares 5,3,1 --without-join 10
+train 3 0 "$work/corners.csv" --epochs 1 --batch 4 --shares 5,3,1 --without-join 10
 shows 'Without join, all_reduce limited to 10 s, hymn says:' \
   "all_reduce #6 of group 'without join.*missing: rank 2 " "$equal"
-run 2 0 "$work/corners.csv" --epochs 1 --batch 4 --shares 1,1 --without-join 10
+train 2 0 "$work/corners.csv" --epochs 1 --batch 4 --shares 1,1 --without-join 10
 shows 'nothing: all ranks have as many batches'
 
-run 2 1 "$work/missing.csv"
+train 2 1 "$work/missing.csv"
 shows "missing.csv: cannot be read"
 printf '1,2,a\n3,4,b\n5,b\n' >"$work/ragged.csv"
-run 2 1 "$work/ragged.csv"
+train 2 1 "$work/ragged.csv"
 shows 'ragged.csv, line 3: not 2 numbers and a class'
 printf '1,2,a\n3,x,b\n' >"$work/words.csv"
-run 1 1 "$work/words.csv"
+train 1 1 "$work/words.csv"
 shows 'words.csv, line 2: not 2 numbers and a class'
 printf '1,2,a\n3,4,a\n' >"$work/one.csv"
-run 1 1 "$work/one.csv"
+train 1 1 "$work/one.csv"
 shows 'one.csv: the last column has 1 different classes'
-run 2 1 "$work/corners.csv" --shares 1,2,3
+train 2 1 "$work/corners.csv" --shares 1,2,3
 shows '3 weights for 2 ranks'
-run 1 1 "$work/corners.csv" --epochs 1 --plot "$work/no/such/folder.svg"
+train 1 1 "$work/corners.csv" --epochs 1 --plot "$work/no/such/folder.svg"
 shows 'folder.svg cannot be written'
