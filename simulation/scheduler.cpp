@@ -13,10 +13,10 @@
 namespace hymn::sim {
 namespace {
 
-void await_change(std::atomic<std::uint32_t>& word, std::uint32_t from) {
+void await_word(std::atomic<std::uint32_t>& word, std::uint32_t from) {
   real().syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, from, nullptr, nullptr, 0);
 }
-void tell_change(std::atomic<std::uint32_t>& word) {
+void tell_word(std::atomic<std::uint32_t>& word) {
   real().syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
@@ -30,6 +30,7 @@ SimulatedThread*& this_thread() noexcept {
 Scheduler::Scheduler(const SimulationOptions& options)
     : most_steps_(options.most_steps),
       keeps_story_(options.story),
+      tells_changes_(options.replay && options.replay->size() <= few_changes),
       strategy_(make_strategy(options)) {}
 
 // --- The thread that simulates
@@ -38,7 +39,7 @@ bool Scheduler::run(std::function<void()> first) {
   const pthread_t root = start_first_thread(*this, std::move(first));
   hand_baton_to(*threads_.front());
   while (end_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(End::running))
-    await_change(end_, static_cast<std::uint32_t>(End::running));
+    await_word(end_, static_cast<std::uint32_t>(End::running));
   if (end_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(End::stuck)) return false;
   real().join(root, nullptr);
   return true;
@@ -46,7 +47,7 @@ bool Scheduler::run(std::function<void()> first) {
 
 void Scheduler::end(End how) {
   end_.store(static_cast<std::uint32_t>(how), std::memory_order_release);
-  tell_change(end_);
+  tell_word(end_);
 }
 
 void Scheduler::stop_here(const std::string& problem) {
@@ -54,7 +55,7 @@ void Scheduler::stop_here(const std::string& problem) {
                          milliseconds(now_ - beginning), steps_, describe_threads());
   end(End::stuck);
   std::atomic<std::uint32_t> nothing{0};
-  while (true) await_change(nothing, 0);
+  while (true) await_word(nothing, 0);
 }
 
 std::string Scheduler::describe_threads() const {
@@ -130,11 +131,11 @@ void Scheduler::leave() {
 
 void Scheduler::hand_baton_to(SimulatedThread& thread) {
   thread.baton.store(1, std::memory_order_release);
-  tell_change(thread.baton);
+  tell_word(thread.baton);
 }
 
 void Scheduler::await_baton(SimulatedThread& thread) {
-  while (thread.baton.exchange(0, std::memory_order_acquire) == 0) await_change(thread.baton, 0);
+  while (thread.baton.exchange(0, std::memory_order_acquire) == 0) await_word(thread.baton, 0);
 }
 
 // --- Turns
@@ -319,7 +320,9 @@ int Scheduler::choose_of_several(const SimulatedThread& current, Point point) {
     for (const int thread : able_)
       if (thread != usual) possible_->push_back(change_to(thread));
   const int next = strategy_->next(turn);
-  if (next != usual) changes_.push_back(change_to(next));
+  if (next == usual) return next;
+  changes_.push_back(change_to(next));
+  if (keeps_story_ && tells_changes_) tell_change(usual, next);
   return next;
 }
 
@@ -400,6 +403,19 @@ bool Scheduler::kill(int rank) {
 }
 
 // --- What is told of it
+
+std::string Scheduler::name_of(int thread) const {
+  const int rank = threads_[static_cast<std::size_t>(thread)]->rank;
+  const auto own = own_thread_.find(rank);
+  if (own != own_thread_.end() && own->second->id == thread) return fmt::format("rank {}", rank);
+  return rank < 0 ? fmt::format("thread {}", thread)
+                  : fmt::format("thread {} of rank {}", thread, rank);
+}
+
+void Scheduler::tell_change(int usual, int next) {
+  lines_.push_back(fmt::format("{:12.4f} ms  {} goes on, before {}", milliseconds(now_ - beginning),
+                               name_of(next), name_of(usual)));
+}
 
 void Scheduler::tell(std::string line) {
   // A rank that has died runs on for a moment when all is over.

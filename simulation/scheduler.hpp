@@ -111,6 +111,8 @@ class Scheduler final : public Schedule {
  private:
   using State = SimulatedThread::State;
   static constexpr Duration look = std::chrono::nanoseconds(20);
+  /// So many fit into a story.
+  static constexpr std::size_t few_changes = 20;
   static constexpr Duration step_takes = std::chrono::nanoseconds(100);
 
   /// The calling thread is in its state: somebody else goes on, or it does.
@@ -129,11 +131,14 @@ class Scheduler final : public Schedule {
   void end(End how);
   [[noreturn]] void stop_here(const std::string& problem);
   std::string describe_threads() const;
+  std::string name_of(int thread) const;
+  void tell_change(int usual, int next);
   void slow_step(SimulatedThread& thread);
   static void count_point(SimulatedThread& thread, Point point);
 
   std::uint64_t most_steps_;
   bool keeps_story_;
+  bool tells_changes_;
   std::unique_ptr<Strategy> strategy_;
   std::vector<std::unique_ptr<SimulatedThread>> threads_;
   std::vector<int> able_;

@@ -31,6 +31,9 @@ with_cmake() {
   run_on_two_ranks "$folder/main"
   run_on_two_ranks "$folder/mpi_main"
   if [ -x "$folder/training_main" ]; then run_on_two_ranks "$folder/training_main"; fi
+  if [ -x "$folder/simulation_main" ]; then
+    "$folder/simulation_main" | sort | diff - "$root/tests/package/expected.txt"
+  fi
 }
 
 # The lines of README that use pkg-config, as they stand there.
@@ -87,10 +90,10 @@ exports_only_its_own() {
     exit 1
   fi
   private_names --undefined-only "$prefix/bin/hymn" "$(find "$prefix" -name 'libhymn-pictures.so')" \
-    >"$work/needed"
+    "$(find "$prefix" -name 'libhymn-simulation.so')" >"$work/needed"
   if private_names --defined-only "$(find "$prefix" -name 'libhymn.so')" | comm -23 - "$work/needed" |
     grep .; then
-    echo "HYMN_PRIVATE marks these, which the command does not need" >&2
+    echo "HYMN_PRIVATE marks these, which neither the command nor simulations need" >&2
     exit 1
   fi
   # Of the public headers none declares what only the command may use.

@@ -8,6 +8,8 @@
 #include "base/paths.hpp"
 #include "hymn/hymn.hpp"
 #include "hymn/simulation.hpp"
+#include "tests/simulation/layouts.hpp"
+#include "tests/support/blocks.hpp"
 #include "tests/support/known_call.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/roads.hpp"
@@ -15,10 +17,7 @@
 namespace hymn::test {
 namespace {
 
-int schedules() {
-  const char* const text = std::getenv("TEST_SCHEDULES");
-  return text == nullptr ? 10'000 : std::atoi(text);
-}
+int schedules() { return static_cast<int>(number_in("TEST_SCHEDULES", 10'000)); }
 
 /// As many ranks as make a difference to some algorithm.
 int ranks_of(std::uint64_t seed) { return std::array{2, 3, 4, 2, 3, 5}[seed % 6]; }
@@ -119,20 +118,19 @@ void sum_and_shrink(World& world, int times) {
 }
 
 TEST(Schedules, OfShrinking) {
-  for (int seed = 0; seed < schedules(); ++seed) {
-    SimulationOptions options{.ranks = ranks_of(static_cast<std::uint64_t>(seed)) + 1,
-                              .seed = static_cast<std::uint64_t>(seed),
-                              .policy = policy_of(static_cast<std::uint64_t>(seed))};
+  for (int schedule = 0; schedule < schedules(); ++schedule) {
+    const auto seed = static_cast<std::uint64_t>(schedule);
+    SimulationOptions options{.ranks = ranks_of(seed) + 1, .seed = seed, .policy = policy_of(seed)};
     // Two deaths meet shrinking itself, and where it confirms what it has made.
-    options.random_faults = {.deaths = 1 + seed % 2, .within_steps = 2500};
-    options.death_notice = std::chrono::microseconds(10) * (1 + seed % 30);
+    options.random_faults = {.deaths = 1 + schedule % 2, .within_steps = 2500};
+    options.death_notice = std::chrono::microseconds(10) * (1 + schedule % 30);
     const SimulationResult result = simulate(options, [](World& w) { sum_and_shrink(w, 20); });
     ASSERT_TRUE(result.ok()) << result.story();
     ASSERT_FALSE(testing::Test::HasFailure()) << result.story();
   }
 }
 
-/// One of the two ways to make calls in a join: by hooks, or in the shadow of the others.
+/// What a rank sums in a join, and what it makes for others when it has run out.
 class Summing : public Joinable {
  public:
   explicit Summing(ProcessGroup group) : group_(std::move(group)) {}
@@ -140,11 +138,9 @@ class Summing : public Joinable {
     return std::make_unique<Hook>(*this);
   }
   ProcessGroup join_group() const override { return group_; }
-  /// How many ranks took part with input.
-  int sum(int mine) {
-    std::int32_t all = mine;
-    group_.all_reduce(all);
-    return all;
+  std::int32_t sum(std::int32_t mine) {
+    group_.all_reduce(mine);
+    return mine;
   }
 
  private:
@@ -159,25 +155,36 @@ class Summing : public Joinable {
   ProcessGroup group_;
 };
 
+/// As many iterations on each rank as `inputs` says: in each the ranks that still have input are
+/// counted, by hooks or in the shadow of the others.
+void join_unevenly(World& world, const std::vector<int>& inputs, bool by_hooks) {
+  Summing summing(world.group());
+  const auto iterate = [&] {
+    for (int input = 0; input < inputs[as_size(world.rank())]; ++input) {
+      if (by_hooks) Join::notify(summing);
+      const auto active = std::ranges::count_if(inputs, [&](int all) { return all > input; });
+      EXPECT_EQ(summing.sum(1), active);
+    }
+  };
+  if (by_hooks) {
+    Join({&summing}).run(iterate);
+  } else {
+    Join::shadow_all({world.group()}, iterate);
+  }
+  EXPECT_EQ(summing.sum(1), world.size());
+}
+
 TEST(Schedules, OfJoining) {
-  for (int seed = 0; seed < schedules(); ++seed) {
-    const SimulationOptions options{.ranks = ranks_of(static_cast<std::uint64_t>(seed)),
-                                    .seed = static_cast<std::uint64_t>(seed),
-                                    .policy = policy_of(static_cast<std::uint64_t>(seed))};
-    const auto inputs_of = [seed](int rank) { return (seed / 7 + rank * (1 + seed % 3)) % 5; };
-    const SimulationResult result = simulate(options, [&](World& world) {
-      Summing summing(world.group());
-      Join join({&summing});
-      const int mine = inputs_of(world.rank());
-      join.run([&] {
-        for (int input = 0; input < mine; ++input) {
-          Join::notify(summing);
-          int active = 0;
-          for (int rank = 0; rank < world.size(); ++rank) active += inputs_of(rank) > input;
-          EXPECT_EQ(summing.sum(1), active);
-        }
-      });
-    });
+  for (int schedule = 0; schedule < schedules(); ++schedule) {
+    const auto seed = static_cast<std::uint64_t>(schedule);
+    const SimulationOptions options{
+        .ranks = ranks_of(seed), .seed = seed, .policy = policy_of(seed)};
+    std::vector<int> inputs;
+    for (int rank = 0; rank < options.ranks; ++rank)
+      inputs.push_back((schedule / 7 + rank * (1 + schedule % 3)) % 5);
+    const bool by_hooks = schedule % 3 == 0;
+    const SimulationResult result =
+        simulate(options, [&](World& world) { join_unevenly(world, inputs, by_hooks); });
     ASSERT_TRUE(result.ok()) << result.story();
     ASSERT_FALSE(testing::Test::HasFailure()) << result.story();
   }

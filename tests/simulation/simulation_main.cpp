@@ -1,29 +1,15 @@
 // Runs the rank tests in simulations: TEST_HOSTS="0,0,1 0,1,0" says on which host each rank is,
 // TEST_SEED and TEST_SEEDS from which seed on, and how many. What fails tells its seed; with
 // TEST_STORY its story, too.
-#include <cstdlib>
-#include <sstream>
+#include <iostream>
 
 #include "hymn/simulation.hpp"
+#include "tests/simulation/layouts.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/rank_threads.hpp"
 
 namespace hymn::test {
 namespace {
-
-std::uint64_t number_in(const char* variable, std::uint64_t usual) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
-}
-
-SimulationOptions on_hosts(const std::string& layout) {
-  SimulationOptions options;
-  std::istringstream words(layout);
-  for (std::string host; std::getline(words, host, ',');) options.hosts.push_back(std::stoi(host));
-  options.ranks = static_cast<int>(options.hosts.size());
-  options.story = std::getenv("TEST_STORY") != nullptr;
-  return options;
-}
 
 void simulate_told(const SimulationOptions& options, const RankMain& rank_main) {
   const SimulationResult result = simulate(options, rank_main);
