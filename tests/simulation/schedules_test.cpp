@@ -74,10 +74,16 @@ TEST_P(Schedules, OfEveryAlgorithmOverSharedMemory) {
   for (std::uint64_t seed = 0; least < schedules(); ++seed) {
     const SimulationOptions options{
         .ranks = ranks_of(seed), .seed = seed, .policy = policy_of(seed)};
+    // All ranks leave out the same.
+    const std::map<Road, int> before = made;
+    const auto is_done = [&](const Road& road) {
+      const auto found = before.find(road);
+      return found != before.end() && found->second >= schedules();
+    };
     const SimulationResult result = simulate(options, [&](World& world) {
       ProcessGroup free = world.new_group(everybody(world), {.path = every_path()});
       for (const Road& road : roads_of(free, GetParam())) {
-        if (road.path != paths::shm) continue;
+        if (road.path != paths::shm || is_done(road)) continue;
         if (world.rank() == 0) made.try_emplace(road, 0);
         ProcessGroup group = world.new_group(everybody(world), forced(road));
         call_again_and_again(group, GetParam(), road, seed, calls_of_a_world, made);
