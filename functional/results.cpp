@@ -1,4 +1,5 @@
 // What comes out of a call, by shapes alone: all that is wrong with it is found here.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -164,6 +165,12 @@ class Checked {
                  ", and dimension 0 of the shape " + listed(array.shape) + " is " +
                  std::to_string(array.shape[0]),
              "split all of it");
+    const auto own = static_cast<std::size_t>(std::ranges::find(where_.ranks(), where_.rank()) -
+                                              where_.ranks().begin());
+    if ((*in)[own] != (*out)[own])
+      refuse("this rank gives itself " + std::to_string((*in)[own]) + ", and takes " +
+                 std::to_string((*out)[own]),
+             "input_splits[i] of rank j are output_splits[j] of rank i");
     array.shape[0] = std::accumulate(out->begin(), out->end(), std::int64_t{0});
   }
 

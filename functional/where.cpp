@@ -63,12 +63,16 @@ Where Where::expanded(World& world, const ExpandedGroup& groups) {
   return where;
 }
 
-Where Where::ranks_alone(std::vector<int> ranks, std::string tag) {
+Where Where::ranks_alone(std::vector<int> ranks, std::string tag, int rank) {
   Where where;
   where.ranks_ = std::move(ranks);
-  std::ranges::sort(where.ranks_);
   where.tag_ = std::move(tag);
-  where.rank_ = where.ranks_.empty() ? 0 : where.ranks_.front();
+  where.rank_ = rank;
+  where.find_this_rank();
+  if (rank == -1 && !where.ranks_.empty()) {
+    where.rank_ = where.ranks_.front();
+    where.has_this_rank_ = true;
+  }
   return where;
 }
 

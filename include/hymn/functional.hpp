@@ -43,15 +43,15 @@ class HYMN_API Where {
   Where(World& world, std::vector<std::vector<int>> rows, std::string_view tag = {});
   /// What expand_group() has given, perhaps with another tag.
   static Where expanded(World& world, const ExpandedGroup& groups);
-  /// Ranks without a world, for meta arrays alone.
-  static Where ranks_alone(std::vector<int> ranks, std::string tag = {});
+  /// Ranks without a world, for meta arrays alone; as one of them: the first, unless it is told.
+  static Where ranks_alone(std::vector<int> ranks, std::string tag = {}, int rank = -1);
 
   /// Global ranks.
   const std::vector<int>& ranks() const { return ranks_; }
   int size() const { return static_cast<int>(ranks_.size()); }
   /// With the ranks it says which group it is.
   const std::string& tag() const { return tag_; }
-  /// This rank, in the world; 0 where there is no world.
+  /// This rank, in the world.
   int rank() const { return rank_; }
   bool has_this_rank() const { return has_this_rank_; }
   /// UsageError where there is no world.

@@ -1,5 +1,7 @@
 // Functional collectives on elements.
+#include "hymn/threads.hpp"
 #include "tests/functional/arrays.hpp"
+#include "tests/support/variable.hpp"
 
 namespace hymn::test {
 namespace {
@@ -188,6 +190,19 @@ RANK_TEST(Functional, WhatIsDroppedIsWaitedFor) {
   expect_all<float>(part, {2}, 1);
 }
 
+TEST(Functional, TellsOfWhatIsDropped) {
+  const Variable level("HYMN_LOG_LEVEL", "info");
+  ::testing::internal::CaptureStderr();
+  run_ranks(1, [](World& world) {
+    (void)fc::wait_tensor(fc::all_reduce(ones({3}), "sum", world.group()));
+    (void)fc::all_gather_tensor(ones({3}), 0, world.group());
+  });
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("info: the result of all_gather_tensor was dropped"), std::string::npos)
+      << told;
+  EXPECT_EQ(told.find("all_reduce"), std::string::npos) << told;
+}
+
 RANK_TEST(Functional, OutlivesItsGroup) {
   ProcessGroup group = world.new_group(everybody(world));
   const Array sum = fc::all_reduce(ones({3}), "sum", group);
@@ -202,7 +217,6 @@ RANK_TEST(Functional, EachLookThrowsWhatTheCallThrew) {
     const Array sum = fc::all_reduce(ones({3}), "sum", group);
     for (int i = 0; i < 2; ++i)
       expect_error(ErrorKind::aborted, [&] { (void)sum.values<float>(); }, {"no more"});
-    (void)fc::all_reduce;  // its memory is dropped without harm
   } else if (world.rank() == 1) {
     group.abort("no more");
   }

@@ -21,7 +21,7 @@ TEST(MetaCollectives, HaveTheirShapes) {
   EXPECT_EQ(fc::reduce_scatter_tensor(array, "avg", 1, where).shape(), (Shape{4, 2}));
   EXPECT_EQ(fc::broadcast(array, 3, where).dtype(), DataType::bfloat16);
   const fc::Splits in = std::vector<std::int64_t>{0, 1, 2, 1};
-  const fc::Splits out = std::vector<std::int64_t>{5, 0, 0, 1};
+  const fc::Splits out = std::vector<std::int64_t>{0, 5, 0, 1};
   EXPECT_EQ(fc::all_to_all_single(array, out, in, where).shape(), (Shape{6, 8}));
   EXPECT_EQ(fc::all_to_all_single(array, {}, {}, where).shape(), (Shape{4, 8}));
   EXPECT_EQ(fc::permute_tensor(array, {1, 2, 3, 0}, where).shape(), (Shape{4, 8}));
