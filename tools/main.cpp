@@ -2,7 +2,8 @@
 //
 // Exit codes: 0, 1 when something went wrong or a result was wrong, 2 for bad arguments and
 // settings; `hymn doctor` has more (docs/doctor.md), 1 of `hymn trace` says that it found a fault
-// in the job, and that of `hymn run` is that of the first rank that has failed.
+// in the job, 1 of `hymn check` that programs do not match, and that of `hymn run` is that of the
+// first rank that has failed.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "hymn/error.hpp"
 #include "hymn/settings.hpp"
 #include "tools/bench/command.hpp"
+#include "tools/check/command.hpp"
 #include "tools/doctor/command.hpp"
 #include "tools/explain/command.hpp"
 #include "tools/info_command.hpp"
@@ -86,6 +88,10 @@ int run(int argc, char** argv) {
       "trace", "Tell from the flight recorder's dumps what is wrong with a job (docs/trace.md)");
   hymn::TraceArguments trace_arguments;
   hymn::declare_trace_arguments(*trace, trace_arguments);
+  CLI::App* check = app.add_subcommand(
+      "check", "Tell whether captured programs of all ranks match (docs/functional.md)");
+  hymn::CheckArguments check_arguments;
+  hymn::declare_check_arguments(*check, check_arguments);
   CLI::App* start = app.add_subcommand(
       "run", "Start a program as the ranks of one world on this host (docs/worlds.md)");
   hymn::RunArguments run_arguments;
@@ -106,6 +112,7 @@ int run(int argc, char** argv) {
   if (*tune) return hymn::tune_command(tune_arguments);
   if (*topo) return hymn::topo_command(topo_arguments);
   if (*trace) return hymn::trace_command(trace_arguments);
+  if (*check) return hymn::check_command(check_arguments);
   if (*doctor) return hymn::doctor_command(doctor_arguments);
   const std::string text = *explain ? hymn::explain_text(explain_arguments) : hymn::info_text(json);
   if (hymn::speaks_for_all()) fmt::print("{}", text);

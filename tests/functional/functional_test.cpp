@@ -200,7 +200,7 @@ TEST(Functional, TellsOfWhatIsDropped) {
   const std::string told = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(told.find("info: the result of all_gather_tensor was dropped"), std::string::npos)
       << told;
-  EXPECT_EQ(told.find("all_reduce"), std::string::npos) << told;
+  EXPECT_EQ(told.find("result of all_reduce"), std::string::npos) << told;
 }
 
 RANK_TEST(Functional, OutlivesItsGroup) {
