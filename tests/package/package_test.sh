@@ -30,6 +30,9 @@ with_cmake() {
   cmake --build "$folder"
   run_on_two_ranks "$folder/main"
   run_on_two_ranks "$folder/mpi_main"
+  for program in training_main functional_main; do
+    if [ -x "$folder/$program" ]; then run_on_two_ranks "$folder/$program"; fi
+  done
   if [ -x "$folder/training_main" ]; then run_on_two_ranks "$folder/training_main"; fi
   if [ -x "$folder/simulation_main" ]; then
     "$folder/simulation_main" | sort | diff - "$root/tests/package/expected.txt"
