@@ -58,6 +58,13 @@ class Launch {
     Work work = traits_of(collective_.operation).is_coalesced
                     ? group_.start_coalesced(requests_, options)
                     : group_.start(requests_.front(), options);
+    if (!work.valid()) {
+      flight_.give_memory_up();  // the scope may still start it
+      throw UsageError("a result is not there inside a coalescing scope",
+                       {.rank = group_.global_rank(group_.rank()),
+                        .operation = std::string(traits_of(collective_.operation).name),
+                        .remedy = "use the functions that coalesce by themselves"});
+    }
     flight_.start(std::move(work));
   }
 

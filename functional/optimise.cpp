@@ -5,7 +5,6 @@
 // it takes is there. What else there is to do is done before a wait is needed.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "functional/program.hpp"
@@ -59,7 +58,6 @@ class Optimiser {
         flights_(functional::detail::flights_of(program)) {}
 
   Program run() {
-    find_ancestors();
     coalesce();
     result_ = program_;
     result_.nodes.clear();
@@ -75,20 +73,11 @@ class Optimiser {
 
   // --- What is coalesced.
 
-  /// For each node, the collectives that it comes from.
-  void find_ancestors() {
-    ancestors_.resize(program_.nodes.size());
-    for (std::size_t node = 0; node < program_.nodes.size(); ++node)
-      for (const std::size_t value : program_.nodes[node].inputs) {
-        const std::size_t maker = makers_[value];
-        if (maker == no_node) continue;
-        ancestors_[node].insert(ancestors_[maker].begin(), ancestors_[maker].end());
-        if (is(NodeKind::collective, maker)) ancestors_[node].insert(maker);
-      }
-  }
-
   void coalesce() {
+    latest_.resize(program_.nodes.size());
     for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      for (const std::size_t value : program_.nodes[node].inputs)
+        latest_[node] = std::max(latest_[node], bundles_before(value));
       if (!is(NodeKind::collective, node)) continue;
       if (!bundles_.empty() && belong_together(bundles_.back(), node))
         bundles_.back().push_back(node);
@@ -96,6 +85,13 @@ class Optimiser {
         bundles_.push_back({node});
       bundle_of_[node] = bundles_.size() - 1;
     }
+  }
+
+  /// So many bundles have been started when a value is there.
+  std::size_t bundles_before(std::size_t value) const {
+    const std::size_t maker = makers_[value];
+    if (maker == no_node) return 0;
+    return is(NodeKind::collective, maker) ? bundle_of_.at(maker) + 1 : latest_[maker];
   }
 
   bool belong_together(const Nodes& bundle, std::size_t node) const {
@@ -113,14 +109,8 @@ class Optimiser {
     const std::size_t ranks = program_.groups[first.group].ranks.size();
     if (!options_.groups_are_reproducible && !is_exact(first.collective, dtype, ranks))
       return false;
-    // Or the first would wait for what only the next one needs.
-    return std::ranges::includes(bundles_before(bundle.front()), bundles_before(node));
-  }
-
-  std::set<std::size_t> bundles_before(std::size_t node) const {
-    std::set<std::size_t> bundles;
-    for (const std::size_t ancestor : ancestors_[node]) bundles.insert(bundle_of_.at(ancestor));
-    return bundles;
+    // Or the first would wait for what was started after all that it needs itself.
+    return latest_[node] <= latest_[bundle.front()];
   }
 
   // --- In order anew.
@@ -213,7 +203,7 @@ class Optimiser {
   const OptimiseOptions& options_;
   Nodes makers_;
   Nodes flights_;
-  std::vector<std::set<std::size_t>> ancestors_;
+  std::vector<std::size_t> latest_;  // for each node, how many bundles it waits for
   std::vector<Nodes> bundles_;
   std::map<std::size_t, std::size_t> bundle_of_;
   std::map<std::size_t, Nodes> started_;

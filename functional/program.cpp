@@ -61,12 +61,12 @@ class Checker {
   }
 
   void require_group(const ProgramGroup& group) const {
-    const bool ascends =
-        std::ranges::adjacent_find(group.ranks, std::greater_equal()) == group.ranks.end();
-    if (group.ranks.empty() || group.ranks.size() > most_ranks || !ascends ||
-        group.ranks.front() < 0)
-      fail("the ranks of a group are not different ones, in their order");
-    if (!std::ranges::binary_search(group.ranks, program_.rank))
+    std::vector<int> ranks = group.ranks;
+    std::ranges::sort(ranks);
+    const bool are_different = std::ranges::adjacent_find(ranks) == ranks.end();
+    if (ranks.empty() || ranks.size() > most_ranks || !are_different || ranks.front() < 0)
+      fail("the ranks of a group are not different ones");
+    if (!std::ranges::binary_search(ranks, program_.rank))
       fail("rank " + std::to_string(program_.rank) + " is not in the group " + listed(group.ranks));
   }
 

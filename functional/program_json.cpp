@@ -146,7 +146,7 @@ std::string Program::to_json() const {
   out["outputs"] = outputs;
   out["nodes"] = ordered_json::array();
   for (const ProgramNode& node : nodes) out["nodes"].push_back(json_of(node));
-  return out.dump(1) + "\n";
+  return out.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 Program Program::from_json(std::string_view text) {

@@ -16,8 +16,7 @@ class Player {
  public:
   Player(const Captured& captured, World& world)
       : captured_(captured), program_(captured.program), values_(program_.values.size()) {
-    for (const ProgramGroup& group : program_.groups)
-      groups_.push_back(Where::expanded(world, {group.tag, group.ranks, group.ranks.size()}));
+    for (const ProgramGroup& group : program_.groups) groups_.push_back(where_of(world, group));
   }
 
   void give(std::span<const Array> inputs) {
@@ -42,6 +41,13 @@ class Player {
   std::vector<Array> outputs() const { return of(program_.outputs); }
 
  private:
+  /// One that lives may have its ranks in another order (ProcessGroup::split).
+  static Where where_of(World& world, const ProgramGroup& group) {
+    ProcessGroup found = world.find_group(group.tag, group.ranks);
+    if (found.valid()) return found;
+    return Where::expanded(world, {group.tag, group.ranks, group.ranks.size()});
+  }
+
   std::vector<Array> of(std::span<const std::size_t> values) const {
     std::vector<Array> arrays;
     for (const std::size_t value : values) arrays.push_back(values_[value]);

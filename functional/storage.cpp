@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "hymn/error.hpp"
 #include "hymn/settings.hpp"
@@ -74,7 +75,7 @@ void Flight::end() {
   kept_.clear();
 }
 
-void Flight::give_memory_up() { leave_behind(std::move(kept_)); }
+void Flight::give_memory_up() { leave_behind(std::exchange(kept_, {})); }
 
 std::shared_ptr<Storage> Storage::of_bytes(std::size_t bytes) {
   void* memory = ::operator new(bytes == 0 ? 1 : bytes, alignment);

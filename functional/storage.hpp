@@ -28,13 +28,15 @@ class Flight {
   void then(std::function<void()> finish) { finishes_.push_back(std::move(finish)); }
   void start(Work work) { work_ = std::move(work); }
 
+  /// Nobody will know when its memory is not used any more: it is not freed.
+  void give_memory_up();
+
   /// The first call waits, and all throw the error if there is one.
   void wait();
   bool is_over() const;
 
  private:
   void end();
-  void give_memory_up();
 
   int rank_;
   std::string operation_;

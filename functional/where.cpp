@@ -55,6 +55,7 @@ Where Where::expanded(World& world, const ExpandedGroup& groups) {
   where.rank_ = world.rank();
   const std::span<const int> row = own_row(groups, where.rank_);
   where.ranks_.assign(row.begin(), row.end());
+  std::ranges::sort(where.ranks_);  // as groups that are made of ranks have them
   where.tag_ = groups.tag;
   where.find_this_rank();
   where.find_ = [&world, groups] {
@@ -67,19 +68,12 @@ Where Where::ranks_alone(std::vector<int> ranks, std::string tag, int rank) {
   Where where;
   where.ranks_ = std::move(ranks);
   where.tag_ = std::move(tag);
-  where.rank_ = rank;
+  where.rank_ = rank == -1 && !where.ranks_.empty() ? where.ranks_.front() : rank;
   where.find_this_rank();
-  if (rank == -1 && !where.ranks_.empty()) {
-    where.rank_ = where.ranks_.front();
-    where.has_this_rank_ = true;
-  }
   return where;
 }
 
-void Where::find_this_rank() {
-  std::ranges::sort(ranks_);
-  has_this_rank_ = std::ranges::find(ranks_, rank_) != ranks_.end();
-}
+void Where::find_this_rank() { has_this_rank_ = std::ranges::find(ranks_, rank_) != ranks_.end(); }
 
 ProcessGroup Where::group() const {
   if (!find_)

@@ -1,4 +1,5 @@
 // Functional collectives on elements.
+#include "hymn/capture.hpp"
 #include "hymn/threads.hpp"
 #include "tests/functional/arrays.hpp"
 #include "tests/support/variable.hpp"
@@ -221,6 +222,56 @@ RANK_TEST(Functional, EachLookThrowsWhatTheCallThrew) {
     group.abort("no more");
   }
   world.group().barrier();
+}
+
+// The call that nobody can wait for is not made, unless the scope makes it: its memory stays.
+RANK_TEST(Functional, IsRefusedInsideACoalescingScope) {
+  for (const bool starts : {false, true}) {
+    CoalescingScope scope(world.group());
+    expect_error(ErrorKind::usage, [&] { (void)fc::all_reduce(ones({3}), "sum", world.group()); },
+                 {"coalescing scope", "all_reduce"});
+    if (starts) scope.start().wait();
+  }
+}
+
+// What find_mismatch() says of such programs.
+RANK_TEST(Functional, CallsOnTwoGroupsMayCross) {
+  std::vector<ProcessGroup> groups;
+  for (int i = 0; i < 2; ++i) groups.push_back(world.new_group(everybody(world)));
+  if (world.rank() % 2 == 1) std::swap(groups[0], groups[1]);
+  std::vector<Array> sums;
+  for (const ProcessGroup& group : groups)
+    sums.push_back(fc::all_reduce(ones({20000}), "sum", group));
+  for (const Array& sum : sums) expect_all<float>(sum, {20000}, static_cast<float>(world.size()));
+}
+
+RANK_TEST(Functional, TakesGroupsInAnOrderOfTheirOwn) {
+  const int size = world.size();
+  const int place = size - 1 - world.rank();
+  const ProcessGroup turned = world.split(0, place);
+  fc::Splits in(std::in_place);
+  fc::Splits out(std::in_place);
+  for (int i = 0; i < size; ++i) {
+    in->push_back(i + 1);
+    out->push_back(place + 1);
+  }
+  const std::int64_t rows = size * (size + 1) / 2;
+  const Array mine = Array::full<float>({rows}, static_cast<float>(place));
+  const Captured captured = capture([&] { (void)fc::all_to_all_single(mine, out, in, turned); });
+  const std::vector<Array> results{fc::all_to_all_single(mine, out, in, turned),
+                                   replay(captured, world, std::vector{mine}).front()};
+  for (const Array& result : results)
+    for (int i = 0; i < size; ++i)
+      expect_all<float>(result.narrow(0, i * (place + 1), place + 1), {place + 1},
+                        static_cast<float>(i));
+  EXPECT_EQ(Program::from_json(captured.program.to_json()).groups[0].ranks,
+            turned.membership().ranks);
+}
+
+RANK_TEST(Functional, WantsAGroup) {
+  expect_error(ErrorKind::usage, [] { (void)fc::all_reduce(ones({3}), "sum", ProcessGroup()); });
+  const std::vector<int> twice{world.rank(), world.rank()};
+  expect_error(ErrorKind::usage, [&] { (void)fc::all_reduce(ones({3}), "sum", {world, twice}); });
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Programs as data: what makes them faster, and whether those of all ranks match.
+#include <random>
+
 #include "hymn/capture.hpp"
 #include "tests/functional/arrays.hpp"
 
@@ -259,6 +261,61 @@ TEST(ProgramFromJson, RefusesWhatIsNone) {
   refused("\"offset\": 0", "\"offset\": 1", {"reaches out"});
   refused("\"offset\": 0", "\"offset\": -9223372036854775808", {"reaches out"});
   refused("\"kind\": \"view\"", "\"kind\": \"collective\"", {"operation"});
+}
+
+/// Something else in one place: a letter, a number, or a part that is gone or there twice.
+std::string spoilt(std::string text, std::mt19937_64& random) {
+  static const std::string numbers[] = {"-1",
+                                        "0",
+                                        "1",
+                                        "7",
+                                        "1e3",
+                                        "null",
+                                        "9223372036854775807",
+                                        "-9223372036854775808",
+                                        "4398046511104",
+                                        "[]"};
+  const std::size_t at = random() % text.size();
+  const std::size_t digit = text.find_first_of("0123456789", at);
+  switch (random() % 4) {
+    case 0:
+      text[at] = static_cast<char>(random());
+      break;
+    case 1:
+      text.erase(at, random() % 40);
+      break;
+    case 2:
+      text.insert(at, text.substr(random() % text.size(), random() % 40));
+      break;
+    case 3:
+      if (digit != std::string::npos) text.replace(digit, 1, numbers[random() % 10]);
+      break;
+  }
+  return text;
+}
+
+TEST(ProgramFromJson, TakesNothingOnTrust) {
+  const auto programs = programs_of(2, [](int, const fc::Where& all) {
+    const Array sum = fc::all_reduce(meta({4, 2}), "sum", all);
+    const Array rows = fc::all_to_all_single(sum.transpose(0, 1).contiguous(), {}, {}, all);
+    (void)fc::permute_tensor(doubled(rows.narrow(1, 1, 2)), {1, 0}, all);
+    (void)fc::reduce_scatter_tensor(fc::all_gather_tensor(rows, 1, all), "avg", -1, all);
+  });
+  std::mt19937_64 random(1);
+  std::size_t taken = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string text = spoilt(programs[0].to_json(), random);
+    try {
+      const Program program = Program::from_json(text);
+      ++taken;
+      EXPECT_EQ(Program::from_json(program.to_json()).to_json(), program.to_json());
+      (void)Program::from_json(optimised(program).to_json());
+      (void)program.to_dot();
+      (void)find_mismatch(std::vector{program, programs[1]});
+    } catch (const UsageError&) {  // nothing else
+    }
+  }
+  EXPECT_GT(taken, 100u);
 }
 
 }  // namespace
