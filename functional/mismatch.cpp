@@ -76,6 +76,7 @@ class Match {
   explicit Match(std::span<const Program> programs) {
     for (const Program& program : programs) {
       functional::detail::require_sound(program);
+      if (program.rank == -1) continue;  // it makes no calls
       if (!players_.emplace(program.rank, Player(program)).second)
         functional::detail::refuse("find_mismatch",
                                    "two programs are of " + rank_text(program.rank));

@@ -71,7 +71,7 @@ struct ProgramGroup {
 
 /// The communication of one rank. Each value is an input, or the output of one node.
 struct HYMN_API Program {
-  int rank = 0;
+  int rank = -1;  ///< -1: it makes no calls, so that nothing has told
   std::vector<ProgramGroup> groups{};
   std::vector<ArraySpec> values{};
   std::vector<std::size_t> inputs{};  ///< values that are given

@@ -214,13 +214,13 @@ RANK_TEST(Functional, OutlivesItsGroup) {
 RANK_TEST(Functional, EachLookThrowsWhatTheCallThrew) {
   NEEDS_RANKS(2);
   ProcessGroup group = world.new_group(everybody(world));
-  if (world.rank() == 0) {
-    const Array sum = fc::all_reduce(ones({3}), "sum", group);
+  Array sum;
+  if (world.rank() == 0) sum = fc::all_reduce(ones({3}), "sum", group);
+  world.group().barrier();
+  if (world.rank() == 1) group.abort("no more");
+  if (world.rank() == 0)
     for (int i = 0; i < 2; ++i)
       expect_error(ErrorKind::aborted, [&] { (void)sum.values<float>(); }, {"no more"});
-  } else if (world.rank() == 1) {
-    group.abort("no more");
-  }
   world.group().barrier();
 }
 
