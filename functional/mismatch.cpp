@@ -31,9 +31,9 @@ struct Meeting {
   bool is_over() const { return arrived.size() == group.second.size(); }
 };
 
-class Player {
+class RankPlayer {
  public:
-  explicit Player(const Program& program_)
+  explicit RankPlayer(const Program& program_)
       : program(program_),
         flights(functional::detail::flights_of(program_)),
         meetings(program_.nodes.size(), no_node) {}
@@ -77,7 +77,7 @@ class Match {
     for (const Program& program : programs) {
       functional::detail::require_sound(program);
       if (program.rank == -1) continue;  // it makes no calls
-      if (!players_.emplace(program.rank, Player(program)).second)
+      if (!players_.emplace(program.rank, RankPlayer(program)).second)
         functional::detail::refuse("find_mismatch",
                                    "two programs are of " + rank_text(program.rank));
     }
@@ -105,25 +105,25 @@ class Match {
     return {};
   }
 
-  bool has_ended(const Player& player, std::size_t node) const {
+  bool has_ended(const RankPlayer& player, std::size_t node) const {
     return meetings_[player.meetings[node]].is_over();
   }
 
   /// Of those that it needs, one that has not ended.
-  std::size_t awaited(const Player& player) const {
+  std::size_t awaited(const RankPlayer& player) const {
     for (const std::size_t node : player.needed())
       if (!has_ended(player, node)) return node;
     return no_node;
   }
 
-  bool step(int rank, Player& player) {
+  bool step(int rank, RankPlayer& player) {
     if (player.next == player.program.nodes.size() || awaited(player) != no_node) return false;
     if (player.program.nodes[player.next].kind == NodeKind::collective) arrive(rank, player);
     ++player.next;
     return true;
   }
 
-  void arrive(int rank, Player& player) {
+  void arrive(int rank, RankPlayer& player) {
     const ProgramGroup& in = player.program.groups[player.program.nodes[player.next].group];
     const GroupName group{in.tag, in.ranks};
     const std::size_t number = ++player.calls[group];
@@ -230,7 +230,7 @@ class Match {
     std::string text;
     std::set<int> seen;
     while (true) {
-      const Player& player = players_.at(rank);
+      const RankPlayer& player = players_.at(rank);
       const std::size_t node = awaited(player);
       const Meeting& meeting = meetings_[player.meetings[node]];
       const int missing = *std::ranges::find_if(
@@ -247,7 +247,7 @@ class Match {
     }
   }
 
-  std::map<int, Player> players_;
+  std::map<int, RankPlayer> players_;
   std::vector<Meeting> meetings_;
   std::map<std::pair<GroupName, std::size_t>, std::size_t> known_;
   std::string problem_;

@@ -1,6 +1,7 @@
 #include "functional/program.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "functional/fail.hpp"
 #include "functional/layout.hpp"
@@ -39,6 +40,7 @@ namespace {
 // Far more than there is; products of two of them do not overflow.
 constexpr std::int64_t most_elements = std::int64_t{1} << 42;
 constexpr std::size_t most_ranks = std::size_t{1} << 20;
+constexpr std::size_t most_dimensions = 64;
 
 class Checker {
  public:
@@ -72,6 +74,7 @@ class Checker {
 
   void require_size(const ArraySpec& value) const {
     if (size_of(value.dtype) == 0) fail("a value has no known type");
+    if (value.shape.size() > most_dimensions) fail("a value has too many dimensions");
     std::int64_t count = 1;
     for (const std::int64_t size : value.shape) {
       if (size < 0 || size > most_elements) fail("the shape of a value is no shape");
@@ -135,19 +138,24 @@ class Checker {
     if (results != made) fail("its results have another shape or dtype");
   }
 
+  /// So many steps of this many elements can be told.
+  void require_distance(std::int64_t elements, std::int64_t steps) const {
+    const bool is_far = elements < -most_elements || elements > most_elements ||
+                        (steps > 0 && std::abs(elements) > most_elements / steps);
+    if (is_far) fail("the view reaches out of what it is of");
+  }
+
   void require_view(const ProgramNode& node, const ArraySpec& whole, const ArraySpec& view) const {
     if (node.strides.size() != view.shape.size() || whole.dtype != view.dtype)
       fail("the view has another dtype, or not a stride for each dimension");
     if (view.count() == 0) return;
     std::int64_t first = node.offset;
     std::int64_t last = node.offset;
+    require_distance(node.offset, 1);
     for (std::size_t i = 0; i < view.shape.size(); ++i) {
-      const std::int64_t stride = node.strides[i];
       const std::int64_t steps = view.shape[i] - 1;
-      const std::int64_t room = stride == 0 ? 0 : most_elements / (stride < 0 ? -stride : stride);
-      if (stride < -most_elements || stride > most_elements || (stride != 0 && steps > room))
-        fail("the view reaches out of what it is of");
-      (stride < 0 ? first : last) += steps * stride;
+      require_distance(node.strides[i], steps);
+      (node.strides[i] < 0 ? first : last) += steps * node.strides[i];
     }
     if (first < 0 || last >= whole.count()) fail("the view reaches out of what it is of");
   }

@@ -12,9 +12,9 @@ namespace {
 using functional::Where;
 using functional::detail::refuse;
 
-class Player {
+class Replayer {
  public:
-  Player(const Captured& captured, World& world)
+  Replayer(const Captured& captured, World& world)
       : captured_(captured), program_(captured.program), values_(program_.values.size()) {
     for (const ProgramGroup& group : program_.groups) groups_.push_back(where_of(world, group));
   }
@@ -108,7 +108,7 @@ std::vector<Array> replay(const Captured& captured, World& world, std::span<cons
   functional::detail::require_sound(captured.program);
   if (captured.program.rank != -1 && captured.program.rank != world.rank())
     refuse("replay", "the program is that of rank " + std::to_string(captured.program.rank));
-  Player player(captured, world);
+  Replayer player(captured, world);
   player.give(inputs);
   player.play();
   return player.outputs();

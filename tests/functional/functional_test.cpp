@@ -268,6 +268,16 @@ RANK_TEST(Functional, TakesGroupsInAnOrderOfTheirOwn) {
             turned.membership().ranks);
 }
 
+// Records tell who has made a call, and not that the library has.
+RANK_TEST(Functional, CallsAreKnownByWhoMakesThem) {
+  fc::wait_tensor(fc::all_reduce(ones({3}), "sum", world.group()));
+  fc::wait_tensor(fc::reduce_scatter_tensor_autograd(ones({world.size()}), "sum", 0, world.group())
+                      .vjp(ones({1})));
+  const std::string record = world.flight_record();
+  EXPECT_NE(record.find("Functional_CallsAreKnownByWhoMakesThem"), std::string::npos) << record;
+  EXPECT_EQ(record.find("hymn::functional::"), std::string::npos) << record;
+}
+
 RANK_TEST(Functional, WantsAGroup) {
   expect_error(ErrorKind::usage, [] { (void)fc::all_reduce(ones({3}), "sum", ProcessGroup()); });
   const std::vector<int> twice{world.rank(), world.rank()};
