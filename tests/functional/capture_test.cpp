@@ -64,7 +64,7 @@ RANK_TEST(Capture, FollowsViewsAndCopies) {
   const Captured captured = capture_of(counting({2, 3}), body);
   EXPECT_EQ(captured.program.count("copy"), 1u);
   EXPECT_EQ(captured.program.inputs.size(), 1u);
-  const Array input = counting({2, 3}, 10);
+  const Array input = counting({2, 3}, static_cast<float>(10 * world.rank()));
   EXPECT_EQ(elements_of<float>(replay(captured, world, std::vector{input}).at(0)),
             elements_of<float>(body(input)));
 }

@@ -177,6 +177,15 @@ RANK_TEST(Functional, WaitsAtTheFirstLook) {
   EXPECT_FALSE(fc::wait_tensor(fc::all_reduce(sum, "max", world.group())).is_pending());
 }
 
+RANK_TEST(Functional, LetsGoOfWhatItWasGiven) {
+  auto owner = std::make_shared<int>();
+  std::vector<float> numbers(100, 1);
+  const Array sum = fc::all_reduce(Array::borrow(numbers, {100}, owner), "sum", world.group());
+  EXPECT_EQ(owner.use_count(), 2);
+  expect_all<float>(sum, {100}, static_cast<float>(world.size()));
+  EXPECT_EQ(owner.use_count(), 1);
+}
+
 RANK_TEST(Functional, ChainsWaitForWhatTheyTake) {
   Array array = ones({3, 4});
   for (int i = 0; i < 4; ++i)

@@ -98,6 +98,13 @@ std::vector<Refused> refused_calls(const World& world) {
        "all_reduce",
        {"empty"}},
   };
+  fc::Splits own = splits(size, 0);
+  (*own)[static_cast<std::size_t>(world.rank())] = 11;
+  calls.push_back(
+      {[=](auto& a, auto& w) { (void)fc::all_to_all_single(a, splits(size, 0), own, w); },
+       usage,
+       "all_to_all_single",
+       {"gives itself 11, and takes 0"}});
   if (ranks > 1 && 11 % ranks != 0)
     calls.push_back({[](auto& a, auto& w) { (void)fc::reduce_scatter_tensor(a, "sum", 0, w); },
                      usage,
