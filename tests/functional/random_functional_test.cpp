@@ -3,6 +3,7 @@
 #include <random>
 
 #include "hymn/capture.hpp"
+#include "hymn/objects.hpp"
 #include "tests/functional/arrays.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -300,6 +301,14 @@ class Runner {
   const Chain& chain_;
 };
 
+/// Those of all ranks, by what each of them tells of its own.
+void expect_match(World& world, const Program& own) {
+  std::vector<Program> programs;
+  for (const std::string& text : all_gather_object(world.group(), own.to_json()))
+    programs.push_back(Program::from_json(text));
+  EXPECT_EQ(find_mismatch(programs), "");
+}
+
 void run_chain(World& world, std::uint64_t seed) {
   const Chain chain(seed, world.size());
   const Grid expected = model_of(chain, world.size())[static_cast<std::size_t>(world.rank())];
@@ -316,8 +325,10 @@ void run_chain(World& world, std::uint64_t seed) {
       runner.expect(result, expected, how);
   };
   replayed("replayed");
+  expect_match(world, captured.program);
   const std::size_t waits = captured.program.count("wait_tensor");
   captured.program = Program::from_json(optimised(captured.program).to_json());
+  expect_match(world, captured.program);
   replayed("optimised");
   EXPECT_LE(captured.program.count("wait_tensor"), waits + 2);  // the ends are waited for, too
 }
