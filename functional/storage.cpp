@@ -43,6 +43,14 @@ void leave_behind(std::vector<std::shared_ptr<void>> memory) {
 
 Flight::~Flight() {
   if (over_ || !work_.valid()) return;
+  // What an exception ends may be what the others wait for.
+  if (std::uncaught_exceptions() > exceptions_)
+    give_memory_up();
+  else
+    wait_at_the_end();
+}
+
+void Flight::wait_at_the_end() {
   tell_dropped(rank_, operation_);
   try {
     work_.wait();

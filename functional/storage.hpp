@@ -37,9 +37,11 @@ class Flight {
 
  private:
   void end();
+  void wait_at_the_end();
 
   int rank_;
   std::string operation_;
+  int exceptions_ = std::uncaught_exceptions();
   mutable std::mutex mutex_;
   bool over_ = false;
   std::exception_ptr error_;

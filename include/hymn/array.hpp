@@ -75,7 +75,8 @@ class StridedSpan {
 /// What a functional collective returns is *pending*: the call is in flight. The first look at its
 /// elements, through any handle or view, waits for it, once; its shape and dtype do not wait. If
 /// the call fails, each look throws its error. When the last handle is dropped without a look, the
-/// call is waited for then, as its memory goes, which is told at HYMN_LOG_LEVEL=info.
+/// call is waited for then, as its memory goes, which is told at HYMN_LOG_LEVEL=info; when an
+/// exception drops it, nobody waits, and the memory stays.
 ///
 /// Dimensions may be counted from the end: -1 is the last. Faults are a UsageError. Handles of one
 /// array may be used by several threads, elements as the program keeps them apart.

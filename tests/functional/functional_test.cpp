@@ -213,6 +213,19 @@ TEST(Functional, TellsOfWhatIsDropped) {
   EXPECT_EQ(told.find("result of all_reduce"), std::string::npos) << told;
 }
 
+// The call of a rank that throws would wait for the others, and they for that rank.
+TEST(Functional, AnExceptionDoesNotWaitForResults) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto rank_main = [](World& world) {
+    ProcessGroup other = world.new_group(everybody(world));
+    if (world.rank() == 1) return other.barrier();
+    const Array sum = fc::all_reduce(ones({3}), "sum", world.group());
+    throw std::runtime_error("of its own");
+  };
+  EXPECT_THROW(run_ranks(2, rank_main, {.timeout = std::chrono::minutes(5)}), std::runtime_error);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
 RANK_TEST(Functional, OutlivesItsGroup) {
   ProcessGroup group = world.new_group(everybody(world));
   const Array sum = fc::all_reduce(ones({3}), "sum", group);
