@@ -33,7 +33,6 @@ with_cmake() {
   for program in training_main functional_main; do
     if [ -x "$folder/$program" ]; then run_on_two_ranks "$folder/$program"; fi
   done
-  if [ -x "$folder/training_main" ]; then run_on_two_ranks "$folder/training_main"; fi
   if [ -x "$folder/simulation_main" ]; then
     "$folder/simulation_main" | sort | diff - "$root/tests/package/expected.txt"
   fi
