@@ -86,9 +86,11 @@ class PatientWait {
       const bool has_waited = naps > short_naps;
       lock.unlock();
       const bool goes_on = may_go_on(has_waited);
+      const Duration nap = has_waited ? long_nap : short_nap;
+      const bool has_napped = goes_on && WaitingThread::gives_turn(nap.count());
       lock.lock();
       if (!goes_on) return is_done();
-      changed.wait_for(lock, has_waited ? long_nap : short_nap, is_done);
+      if (!has_napped) changed.wait_for(lock, nap, is_done);
     }
     return true;
   }

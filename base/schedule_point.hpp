@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "base/private.hpp"
 
@@ -33,6 +34,9 @@ inline Schedule* simulated_schedule() {
 }
 /// Before the first simulated thread starts, and when the last has ended.
 HYMN_PRIVATE void set_simulated_schedule(Schedule* schedule) noexcept;
+
+/// The time of the simulation that the calling thread is in, in nanoseconds.
+std::uint64_t simulated_stamp();
 
 inline void show_to_schedule() noexcept {
   if (Schedule* const schedule = simulated_schedule()) [[unlikely]]

@@ -8,6 +8,10 @@ namespace hymn {
 
 std::atomic<Schedule*> schedule_of_process{nullptr};
 
+std::uint64_t simulated_stamp() {
+  return static_cast<std::uint64_t>(WaitingThread::now().time_since_epoch().count());
+}
+
 void set_simulated_schedule(Schedule* schedule) noexcept {
   schedule_of_process.store(schedule, std::memory_order_relaxed);
 }

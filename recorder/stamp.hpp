@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/schedule_point.hpp"
+
 #if !defined(__x86_64__) && !defined(__aarch64__)
 #include <ctime>
 #endif
@@ -11,6 +13,8 @@
 namespace hymn {
 
 inline std::uint64_t time_stamp() {
+  if (simulated_schedule() != nullptr) [[unlikely]]
+    return simulated_stamp();
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)

@@ -32,12 +32,13 @@ class FaultSource {
     }
     for (int i = 0; i < wanted.stalls; ++i)
       drawn_.push_back(Fault::stall(rank(), time(wanted.within), time(wanted.longest)));
-    const int hosts = 1 + *std::ranges::max_element(options_.hosts);
-    for (int i = 0; i < wanted.cuts && hosts > 1; ++i) {
-      const int host = static_cast<int>(below(static_cast<std::uint64_t>(hosts)));
-      const int other =
-          (host + 1 + static_cast<int>(below(static_cast<std::uint64_t>(hosts - 1)))) % hosts;
-      drawn_.push_back(Fault::cut(host, other, time(wanted.within), time(wanted.longest)));
+    const std::set<int> different(options_.hosts.begin(), options_.hosts.end());
+    const std::vector<int> hosts(different.begin(), different.end());
+    for (int i = 0; i < wanted.cuts && hosts.size() > 1; ++i) {
+      const std::uint64_t host = below(hosts.size());
+      const std::uint64_t other = (host + 1 + below(hosts.size() - 1)) % hosts.size();
+      drawn_.push_back(
+          Fault::cut(hosts[host], hosts[other], time(wanted.within), time(wanted.longest)));
     }
     for (int i = 0; i < wanted.late && options_.ranks > 1; ++i) {
       const int sender = rank();
@@ -83,6 +84,9 @@ void check(const Fault& fault, const SimulationOptions& options) {
                         : fault.kind == Fault::Kind::cut
                             ? is_host(fault.from) && is_host(fault.to) && fault.from != fault.to
                             : is_rank(fault.from) && is_rank(fault.to);
+  if (fault.at < Duration(0) || fault.by < Duration(0) || fault.at > longest_time)
+    throw UsageError(fmt::format("the fault \"{}\" has a time that cannot be", describe(fault)),
+                     {.remedy = "give times from 0 to some years, or Fault::for_ever as `by`"});
   if (!is_right)
     throw UsageError(
         fmt::format("the fault \"{}\" is of ranks or hosts that there are not", describe(fault)),
@@ -148,9 +152,9 @@ void FaultThreads::happen(const Fault& fault) {
       sight_death_(fault.from, "its process has ended");
       return;
     case Fault::Kind::stall:
-      return scheduler_.stall(fault.from, fault.by == Fault::for_ever ? never : now + fault.by);
+      return scheduler_.stall(fault.from, fault.by > longest_time ? never : now + fault.by);
     case Fault::Kind::slow:
-      return scheduler_.slow_down(fault.from, fault.by);
+      return scheduler_.slow_down(fault.from, std::min(fault.by, longest_time));
     case Fault::Kind::cut:
     case Fault::Kind::late:
       return;  // of the network

@@ -3,29 +3,20 @@
 
 #include <pthread.h>
 
-#include <cstdint>
-#include <map>
-
 #include "simulation/real_calls.hpp"
 #include "simulation/scheduler.hpp"
 
 namespace hymn::sim {
 namespace {
 
-/// Who is at it. Read and written by the simulated thread that runs.
-std::map<const void*, const SimulatedThread*>& at_it() {
-  // Never destroyed: what a thread_local destructor initialises may come late.
-  static auto* const all = new std::map<const void*, const SimulatedThread*>;
-  return *all;
-}
-
 void begin(SimulatedThread& self, const void* what) {
-  while (at_it().contains(what) && at_it()[what] != &self) self.scheduler->block(what);
-  at_it()[what] = &self;
+  auto& at_it = self.scheduler->initialising();
+  while (at_it.contains(what) && at_it[what] != &self) self.scheduler->block(what);
+  at_it[what] = &self;
 }
 
 void end(SimulatedThread& self, const void* what) {
-  at_it().erase(what);
+  self.scheduler->initialising().erase(what);
   self.scheduler->wake(what, true);
 }
 

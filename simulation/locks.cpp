@@ -41,6 +41,8 @@ int unlock_mutex(SimulatedThread& self, pthread_mutex_t* mutex) {
 
 int wait_for_condition(SimulatedThread& self, pthread_cond_t* condition, pthread_mutex_t* mutex,
                        TimePoint until = never) {
+  // Somebody without the lock may tell the condition before anybody waits for it.
+  self.scheduler->give_turn(Point::lock);
   // Not unlock_mutex(): nobody may come between that and being on the list of who waits.
   real().unlock(mutex);
   self.scheduler->wake(mutex, true);
@@ -54,6 +56,17 @@ int tell_condition(SimulatedThread& self, pthread_cond_t* condition, bool all) {
   self.scheduler->wake(condition, all);
   self.scheduler->give_turn(Point::shown);
   return 0;
+}
+
+/// Who tries in vain may try again and again.
+void note_try(SimulatedThread& self, int result) {
+  if (result == 0) return self.scheduler->note_locks(1);
+  self.scheduler->look_for_news(std::chrono::microseconds(1));
+}
+
+/// The clock of limits for this condition, as glibc notes it.
+clockid_t clock_of(const pthread_cond_t& condition) {
+  return (condition.__data.__wrefs & 2) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
 int lock_rw(SimulatedThread& self, pthread_rwlock_t* lock, int (*try_it)(pthread_rwlock_t*)) {
@@ -77,8 +90,7 @@ HYMN_STANDS_IN int pthread_mutex_lock(pthread_mutex_t* mutex) {
 
 HYMN_STANDS_IN int pthread_mutex_trylock(pthread_mutex_t* mutex) {
   const int result = real().try_lock(mutex);
-  SimulatedThread* const self = this_thread();
-  if (self != nullptr && result == 0) self->scheduler->note_locks(1);
+  if (SimulatedThread* const self = this_thread()) note_try(*self, result);
   return result;
 }
 
@@ -107,9 +119,9 @@ HYMN_STANDS_IN int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t*
 HYMN_STANDS_IN int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                           const timespec* until) {
   SimulatedThread* const self = this_thread();
-  return self == nullptr
-             ? real().timed_wait(condition, mutex, until)
-             : wait_for_condition(*self, condition, mutex, from_clock(CLOCK_REALTIME, *until));
+  return self == nullptr ? real().timed_wait(condition, mutex, until)
+                         : wait_for_condition(*self, condition, mutex,
+                                              from_clock(clock_of(*condition), *until));
 }
 
 HYMN_STANDS_IN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
@@ -137,6 +149,18 @@ HYMN_STANDS_IN int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
 HYMN_STANDS_IN int pthread_rwlock_wrlock(pthread_rwlock_t* lock) {
   SimulatedThread* const self = this_thread();
   return self == nullptr ? real().write_lock(lock) : lock_rw(*self, lock, real().try_write_lock);
+}
+
+HYMN_STANDS_IN int pthread_rwlock_tryrdlock(pthread_rwlock_t* lock) {
+  const int result = real().try_read_lock(lock);
+  if (SimulatedThread* const self = this_thread()) note_try(*self, result);
+  return result;
+}
+
+HYMN_STANDS_IN int pthread_rwlock_trywrlock(pthread_rwlock_t* lock) {
+  const int result = real().try_write_lock(lock);
+  if (SimulatedThread* const self = this_thread()) note_try(*self, result);
+  return result;
 }
 
 HYMN_STANDS_IN int pthread_rwlock_unlock(pthread_rwlock_t* lock) {

@@ -14,12 +14,14 @@ Network::Network(Scheduler& scheduler, const SimulationOptions& options,
   };
   keep(cuts_, Fault::Kind::cut);
   keep(late_, Fault::Kind::late);
+  std::ranges::sort(cuts_, {}, &Fault::at);
 }
 
 Duration Network::lateness(int from, int to, std::uint64_t message) const {
   Duration all{0};
   for (const Fault& fault : late_)
-    if (fault.from == from && fault.to == to && fault.message == message) all += fault.by;
+    if (fault.from == from && fault.to == to && fault.message == message)
+      all += std::min(fault.by, longest_time);
   return all;
 }
 
@@ -30,7 +32,7 @@ TimePoint Network::past_cuts(int from, int to, TimePoint left, TimePoint arrives
     if (scheduler_.faults_begin() == never) continue;
     const TimePoint begins = scheduler_.faults_begin() + cut.at;
     if (arrives < begins) continue;
-    if (cut.by == Fault::for_ever) return never;
+    if (cut.by > longest_time) return never;
     // It is sent again when the link is there again.
     if (const TimePoint ends = begins + cut.by; left < ends)
       arrives = std::max(arrives, ends + link_.latency);

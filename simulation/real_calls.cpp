@@ -18,6 +18,15 @@ void find(Call& call, const char* name) {
   call = reinterpret_cast<Call>(found);
 }
 
+/// Conditions have another layout since that version; before glibc 2.36 the name alone finds the
+/// old one.
+template <class Call>
+void find_condition(Call& call, const char* name) {
+  void* const found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+  if (found == nullptr) return find(call, name);
+  call = reinterpret_cast<Call>(found);
+}
+
 void find_all() {
   find(calls.create, "pthread_create");
   find(calls.join, "pthread_join");
@@ -30,11 +39,11 @@ void find_all() {
   find(calls.write_lock, "pthread_rwlock_wrlock");
   find(calls.try_write_lock, "pthread_rwlock_trywrlock");
   find(calls.unlock_rw, "pthread_rwlock_unlock");
-  find(calls.wait, "pthread_cond_wait");
-  find(calls.timed_wait, "pthread_cond_timedwait");
+  find_condition(calls.wait, "pthread_cond_wait");
+  find_condition(calls.timed_wait, "pthread_cond_timedwait");
   find(calls.clock_wait, "pthread_cond_clockwait");
-  find(calls.signal, "pthread_cond_signal");
-  find(calls.broadcast, "pthread_cond_broadcast");
+  find_condition(calls.signal, "pthread_cond_signal");
+  find_condition(calls.broadcast, "pthread_cond_broadcast");
   find(calls.once, "pthread_once");
   find(calls.clock_gettime, "clock_gettime");
   find(calls.nanosleep, "nanosleep");

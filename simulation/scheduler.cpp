@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "simulation/real_calls.hpp"
 #include "simulation/simulated_time.hpp"
@@ -13,11 +14,16 @@
 namespace hymn::sim {
 namespace {
 
+// Nothing of this is seen by the functions that others call: not errno either.
 void await_word(std::atomic<std::uint32_t>& word, std::uint32_t from) {
+  const int before = errno;
   real().syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, from, nullptr, nullptr, 0);
+  errno = before;
 }
 void tell_word(std::atomic<std::uint32_t>& word) {
+  const int before = errno;
   real().syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  errno = before;
 }
 
 }  // namespace
@@ -27,22 +33,25 @@ SimulatedThread*& this_thread() noexcept {
   return thread;
 }
 
+RankDied::~RankDied() = default;
+
 Scheduler::Scheduler(const SimulationOptions& options)
-    : most_steps_(options.most_steps),
+    : ranks_(options.ranks),
+      most_steps_(options.most_steps),
       keeps_story_(options.story),
       tells_changes_(options.replay && options.replay->size() <= few_changes),
       strategy_(make_strategy(options)) {}
 
 // --- The thread that simulates
 
-bool Scheduler::run(std::function<void()> first) {
+Scheduler::End Scheduler::run(std::function<void()> first) {
   const pthread_t root = start_first_thread(*this, std::move(first));
   hand_baton_to(*threads_.front());
   while (end_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(End::running))
     await_word(end_, static_cast<std::uint32_t>(End::running));
-  if (end_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(End::stuck)) return false;
-  real().join(root, nullptr);
-  return true;
+  const End how{static_cast<std::uint8_t>(end_.load(std::memory_order_acquire))};
+  if (how != End::stuck) real().join(root, nullptr);
+  return how;
 }
 
 void Scheduler::end(End how) {
@@ -51,8 +60,11 @@ void Scheduler::end(End how) {
 }
 
 void Scheduler::stop_here(const std::string& problem) {
+  // Where all have looked again and again since, that is when anything happened last.
+  const TimePoint when = moves_without_news_ > 0 ? quiet_since_ : now_;
   problem_ = fmt::format("{} after {:.3f} ms and {} steps: {}", problem,
-                         milliseconds(now_ - beginning), steps_, describe_threads());
+                         milliseconds(when - beginning), steps_, describe_threads());
+  end_of_ranks_ = when;
   end(End::stuck);
   std::atomic<std::uint32_t> nothing{0};
   while (true) await_word(nothing, 0);
@@ -126,6 +138,7 @@ void Scheduler::leave() {
   const bool was_last =
       std::ranges::all_of(threads_, [](const auto& other) { return other->state == State::ended; });
   if (was_last) return end(End::done);
+  if (thread.id == 0) return end(End::left_over);
   hand_baton_to(*choose(thread, Point::waits));
 }
 
@@ -201,13 +214,16 @@ bool Scheduler::block(const void* on, TimePoint until) {
   return thread.was_woken;
 }
 
-void Scheduler::wake(const void* on, bool all) {
+int Scheduler::wake(const void* on, bool all) {
+  int woken = 0;
   for (const auto& thread : threads_) {
     if (thread->state != State::blocked || thread->blocked_on != on || thread->was_woken) continue;
     thread->was_woken = true;
     ++news_;
-    if (!all) return;
+    ++woken;
+    if (!all) break;
   }
+  return woken;
 }
 
 void Scheduler::note_locks(int more) {
@@ -217,27 +233,40 @@ void Scheduler::note_locks(int more) {
   if (more < 0 && is_frozen(thread)) give_turn(Point::lock);
 }
 
-void Scheduler::shown() noexcept {
-  if (this_thread() == nullptr) return;
+void ThreadSchedule::shown() noexcept {
+  if (SimulatedThread* const thread = this_thread()) thread->scheduler->note_shown();
+}
+
+bool ThreadSchedule::waits(long nanoseconds) {
+  SimulatedThread* const thread = this_thread();
+  if (thread != nullptr) thread->scheduler->wait_for_others(std::chrono::nanoseconds(nanoseconds));
+  return thread != nullptr;
+}
+
+void ThreadSchedule::serves_all() noexcept {
+  if (SimulatedThread* const thread = this_thread()) thread->scheduler->serve_all();
+}
+
+void Scheduler::note_shown() {
   ++news_;
   give_turn(Point::shown);
 }
 
-void Scheduler::serves_all() noexcept {
-  if (SimulatedThread* const thread = this_thread()) thread->rank = -1;
+void Scheduler::serve_all() {
+  this_thread()->rank = -1;
+  this_thread()->looks_after_all = true;
 }
 
-bool Scheduler::waits(long nanoseconds) {
-  SimulatedThread* const thread = this_thread();
-  if (thread == nullptr) return false;
-  const auto take_down = [&] {
-    return !thread->has_died && thread->rank >= 0 && is_dead(thread->rank) && are_ranks_done() &&
+void Scheduler::wait_for_others(Duration at_most) {
+  SimulatedThread& thread = *this_thread();
+  const auto is_to_end = [&] {
+    return !thread.has_died && thread.rank >= 0 && is_dead(thread.rank) && are_ranks_done() &&
            std::uncaught_exceptions() == 0;
   };
-  if (!take_down()) look_for_news(std::chrono::nanoseconds(nanoseconds));
-  if (!take_down()) return true;
-  thread->has_died = true;
-  throw RankDied{};
+  if (!is_to_end()) look_for_news(at_most);
+  if (!is_to_end()) return;
+  thread.has_died = true;
+  throw RankDied();
 }
 
 void Scheduler::pass_on(Point point) {
@@ -271,11 +300,12 @@ bool Scheduler::is_frozen(const SimulatedThread& thread) const {
 
 // For ever is until all others have returned.
 bool Scheduler::is_stalled(int rank) const {
-  const auto is_still = [this](int one) {
+  const auto end_of = [this](int one) {
     const auto stalled = stalled_until_.find(one);
-    return stalled != stalled_until_.end() && now_ < stalled->second;
+    return stalled == stalled_until_.end() ? now_ : stalled->second;
   };
-  return is_still(rank) && !std::ranges::all_of(living_ranks_, is_still);
+  if (end_of(rank) != never) return now_ < end_of(rank);
+  return !std::ranges::all_of(living_ranks_, [&](int one) { return end_of(one) == never; });
 }
 
 bool Scheduler::is_able(const SimulatedThread& thread) const {
@@ -319,8 +349,11 @@ int Scheduler::choose_of_several(const SimulatedThread& current, Point point) {
   if (possible_ != nullptr)
     for (const int thread : able_)
       if (thread != usual) possible_->push_back(change_to(thread));
-  const int next = strategy_->next(turn);
-  if (next == usual) return next;
+  // A loop that only asks, and waits for nothing, must not keep all others from their turns.
+  const bool is_enough = ++turns_in_a_row_ > most_in_a_row;
+  const int next = is_enough ? next_after(turn) : strategy_->next(turn);
+  if (next != current.id) turns_in_a_row_ = 0;
+  if (next == usual || is_enough) return next;
   changes_.push_back(change_to(next));
   if (keeps_story_ && tells_changes_) tell_change(usual, next);
   return next;
@@ -329,10 +362,7 @@ int Scheduler::choose_of_several(const SimulatedThread& current, Point point) {
 SimulatedThread* Scheduler::choose(SimulatedThread& current, Point point) {
   if (++steps_ > most_steps_) stop_here("the simulation gets nowhere");
   now_ += step_takes;
-  while (!expected_.empty() && *expected_.begin() <= now_) {
-    expected_.erase(expected_.begin());
-    ++news_;
-  }
+  note_expected();
   for (find_able(); able_.empty(); find_able())
     if (!move_time()) stop_here("nobody can go on");
   const int next = able_.size() == 1 ? able_.front() : choose_of_several(current, point);
@@ -341,9 +371,9 @@ SimulatedThread* Scheduler::choose(SimulatedThread& current, Point point) {
 
 // --- Time
 
-// Where nobody has shown anything for long, those who only look again and again, each for a short
-// time, would keep a limit of minutes from coming for millions of steps: they miss some looks.
-// Whoever sleeps for longer than that is woken when it should be.
+// Where nobody has shown anything for long, those in hymn who only look again and again, each for a
+// short time, would keep a limit of minutes from coming for millions of steps: they miss some
+// looks. Whoever sleeps, or waits for a condition, is woken when it should be.
 Duration Scheduler::leap() {
   constexpr int patience = 64;
   if (news_ != news_when_moved_) {
@@ -368,7 +398,9 @@ bool Scheduler::move_time() {
     if (is_frozen(*thread)) continue;
     if (const std::uint64_t step = thread->wakes_at_step; step != 0)
       first_step = first_step == 0 ? step : std::min(first_step, step);
-    if (thread->wakes != never) add(thread->wakes, thread->waits_for >= leap);
+    const bool may_miss =
+        thread->state == State::looking || (thread->looks_after_all && thread->waits_for < leap);
+    if (thread->wakes != never) add(thread->wakes, !may_miss);
   }
   for (const auto& [rank, until] : stalled_until_)
     if (until > now_ && until != never) add(until, true);
@@ -378,12 +410,17 @@ bool Scheduler::move_time() {
     steps_ = std::max(steps_, first_step);
     return first_step != 0;
   }
+  if (now_ - beginning > longest_time) return false;
   now_ = std::max({now_, first, std::min(now_ + leap, firm)});
+  note_expected();
+  return true;
+}
+
+void Scheduler::note_expected() {
   while (!expected_.empty() && *expected_.begin() <= now_) {
     expected_.erase(expected_.begin());
     ++news_;
   }
-  return true;
 }
 
 // --- Ranks
@@ -392,14 +429,20 @@ void Scheduler::begin_rank(int rank) {
   SimulatedThread& thread = *this_thread();
   thread.rank = rank;
   own_thread_[rank] = &thread;
-  living_ranks_.insert(rank);
+  if (!is_dead(rank)) living_ranks_.insert(rank);
   ++begun_ranks_;
 }
 
 bool Scheduler::kill(int rank) {
-  if (living_ranks_.erase(rank) == 0) return false;
+  const bool has_begun = own_thread_.contains(rank);
+  if (is_dead(rank) || (has_begun && living_ranks_.erase(rank) == 0)) return false;
   dead_.insert(rank);
   return true;
+}
+
+void Scheduler::stall(int rank, TimePoint until) {
+  TimePoint& stalled = stalled_until_[rank];
+  stalled = std::max(stalled, until);
 }
 
 // --- What is told of it
@@ -419,7 +462,7 @@ void Scheduler::tell_change(int usual, int next) {
 
 void Scheduler::tell(std::string line) {
   // A rank that has died runs on for a moment when all is over.
-  if (!keeps_story_ || (begun_ranks_ > 0 && living_ranks_.empty())) return;
+  if (!keeps_story_ || are_ranks_done()) return;
   const SimulatedThread* const thread = this_thread();
   const std::string who =
       thread == nullptr || thread->rank < 0 ? "" : fmt::format("rank {} ", thread->rank);

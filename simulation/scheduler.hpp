@@ -17,22 +17,39 @@
 namespace hymn::sim {
 
 /// Thrown on the thread of a rank that has died, once all others have ended: to take its stack
-/// down.
-struct RankDied {};
+/// down. What catches hymn's errors catches it.
+class RankDied : public AbortedError {
+ public:
+  RankDied() : AbortedError("the rank has died in a simulation") {}
+  ~RankDied() override;
+};
+
+/// What hymn tells the scheduler of the calling thread, if it has one. Threads that have none may
+/// ask at any time: it is there for as long as the process.
+class ThreadSchedule final : public Schedule {
+ public:
+  void shown() noexcept override;
+  bool waits(long nanoseconds) override;
+  void serves_all() noexcept override;
+};
 
 /// Called by the thread that runs, but for where something else is said. Whoever is handed the
 /// baton sees all that was done before, so nothing is locked.
-class Scheduler final : public Schedule {
+class Scheduler {
  public:
-  enum class End : std::uint8_t { running, done, stuck };
+  enum class End : std::uint8_t {
+    running,
+    done,
+    left_over,  ///< the first thread has ended, others will never go on
+    stuck,      ///< nobody will
+  };
 
   explicit Scheduler(const SimulationOptions& options);
 
   // --- The thread that simulates, which is none of the simulation's
 
-  /// Runs `first`, and all that comes of it, to the end; false: the simulation is stuck, and its
-  /// threads will never go on.
-  bool run(std::function<void()> first);
+  /// Runs `first` to its end. But for End::done there are threads that stay where they are.
+  End run(std::function<void()> first);
   /// Why it is stuck.
   const std::string& problem() const { return problem_; }
 
@@ -60,14 +77,16 @@ class Scheduler final : public Schedule {
   void sleep_until_fault(Duration at, std::uint64_t step);
   /// Until wake(on), or until then: false.
   bool block(const void* on, TimePoint until = never);
-  /// Whoever is blocked on it, or one of them, can go on.
-  void wake(const void* on, bool all);
+  /// Whoever is blocked on it, or one of them, can go on. How many those are.
+  int wake(const void* on, bool all);
   void note_locks(int more);
+  /// What is initialised once, and who is at it.
+  std::map<const void*, const SimulatedThread*>& initialising() { return initialising_; }
 
-  // As Schedule.
-  void shown() noexcept override;
-  bool waits(long nanoseconds) override;
-  void serves_all() noexcept override;
+  // For Schedule.
+  void note_shown();
+  void wait_for_others(Duration at_most);
+  void serve_all();
 
   // --- Time
 
@@ -83,12 +102,12 @@ class Scheduler final : public Schedule {
   void begin_rank(int rank);
   /// False: it has returned, or died before.
   bool kill(int rank);
-  void stall(int rank, TimePoint until) { stalled_until_[rank] = until; }
+  void stall(int rank, TimePoint until);
   void slow_down(int rank, Duration each_step) { slowness_[rank] = each_step; }
   bool is_dead(int rank) const { return dead_.contains(rank); }
-  const std::set<int>& dead() const { return dead_; }
+
   /// All ranks that are not dead have returned.
-  bool are_ranks_done() const { return begun_ranks_ > 0 && living_ranks_.empty(); }
+  bool are_ranks_done() const { return begun_ranks_ == ranks_ && living_ranks_.empty(); }
   /// When the last of them has returned.
   TimePoint end_of_ranks() const { return end_of_ranks_; }
 
@@ -111,6 +130,8 @@ class Scheduler final : public Schedule {
  private:
   using State = SimulatedThread::State;
   static constexpr Duration look = std::chrono::nanoseconds(20);
+  static constexpr int most_in_a_row = 2000;
+
   /// So many fit into a story.
   static constexpr std::size_t few_changes = 20;
   static constexpr Duration step_takes = std::chrono::nanoseconds(100);
@@ -121,6 +142,7 @@ class Scheduler final : public Schedule {
   SimulatedThread* choose(SimulatedThread& current, Point point);
   int choose_of_several(const SimulatedThread& current, Point point);
   void find_able();
+  void note_expected();
   bool is_able(const SimulatedThread& thread) const;
   bool is_frozen(const SimulatedThread& thread) const;
   bool is_stalled(int rank) const;
@@ -136,12 +158,14 @@ class Scheduler final : public Schedule {
   void slow_step(SimulatedThread& thread);
   static void count_point(SimulatedThread& thread, Point point);
 
+  int ranks_;
   std::uint64_t most_steps_;
   bool keeps_story_;
   bool tells_changes_;
   std::unique_ptr<Strategy> strategy_;
   std::vector<std::unique_ptr<SimulatedThread>> threads_;
   std::vector<int> able_;
+  int turns_in_a_row_ = 0;  ///< of the thread that runs, where others could
   TimePoint now_ = beginning;
   std::uint64_t steps_ = 0;
   TimePoint faults_begin_ = never;
@@ -159,6 +183,7 @@ class Scheduler final : public Schedule {
   TimePoint end_of_ranks_ = beginning;
   std::map<int, TimePoint> stalled_until_;
   std::map<int, Duration> slowness_;
+  std::map<const void*, const SimulatedThread*> initialising_;
 
   std::vector<ScheduleChange> changes_;
   std::vector<ScheduleChange>* possible_ = nullptr;

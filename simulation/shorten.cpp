@@ -26,6 +26,8 @@ Kinds kinds_of(const std::exception_ptr& error) {
     for (const RankFailure& failure : failed.failures()) kinds.merge(kinds_of(failure.error));
     if (kinds.size() > 1) kinds.erase(std::string(to_string(ErrorKind::aborted)));
     return kinds;
+  } catch (const SimulationStuck&) {
+    return {"stuck"};
   } catch (const Error& known) {
     return {std::string(to_string(known.kind()))};
   } catch (const std::exception& other) {
@@ -51,13 +53,14 @@ class Shortening {
   }
 
   SimulationResult least() {
-    // That schedule, with nothing left out, is the least that is known to fail.
-    bool is_shorter = true;
+    // That schedule, with nothing left out, is the least that is known to fail; unless something
+    // is not repeated.
+    bool is_shorter = fails_alike();
     while (is_shorter && tries_ > 0) {
       is_shorter = leave_out(options_.faults);
       is_shorter = leave_out(*options_.replay) || is_shorter;
     }
-    if (options_.replay->size() > 1) look_for_single();
+    if (options_.replay->size() > 1 && tries_ > 0) look_for_single();
     options_.story = true;
     return simulate(options_, rank_main_);
   }
@@ -66,7 +69,11 @@ class Shortening {
   bool fails_alike() {
     --tries_;
     const SimulationResult tried = simulate(options_, rank_main_);
-    return !tried.ok() && kinds_of(tried.error) == kinds_;
+    if (tried.ok()) return false;
+    const Kinds kinds = kinds_of(tried.error);
+    // Each of those leaves its threads behind.
+    if (kinds.contains("stuck") && --stuck_left_ == 0) tries_ = 0;
+    return kinds == kinds_;
   }
 
   /// Of changes some only move the places of others. One alone may do: most likely one between two
@@ -81,13 +88,12 @@ class Shortening {
     std::vector<ScheduleChange> possible;
     options_.replay->clear();
     (void)run(options_, rank_main_, &possible).ok();
-    std::ranges::reverse(possible);
-    std::ranges::stable_partition(possible, is_likely);
-    for (const ScheduleChange& one : possible) {
-      if (tries_ == 0) break;
-      options_.replay = {one};
-      if (fails_alike()) return;
-    }
+    for (const bool likely : {true, false})
+      for (auto one = possible.rbegin(); one != possible.rend() && tries_ > 0; ++one) {
+        if (is_likely(*one) != likely) continue;
+        options_.replay = {*one};
+        if (fails_alike()) return;
+      }
     options_.replay = shortest;
   }
 
@@ -120,6 +126,7 @@ class Shortening {
   const std::function<void(World&)>& rank_main_;
   Kinds kinds_;
   std::size_t tries_;
+  int stuck_left_ = 50;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ class Simulation final : public RankSeams {
         network_(scheduler_, options_, faults_),
         fault_threads_(scheduler_, faults_, options.death_notice) {}
 
-  bool run() {
+  Scheduler::End run() {
     return scheduler_.run([this] { run_ranks(); });
   }
   SimulationResult result(bool is_stuck) const;
@@ -151,11 +151,12 @@ class OnOneCore {
 
 class OneAtATime {
  public:
-  explicit OneAtATime(Scheduler& scheduler) {
+  OneAtATime() {
     if (is_running.exchange(true))
       throw UsageError("a simulation is running already in this process",
                        {.remedy = "run one after the other"});
-    set_simulated_schedule(&scheduler);
+    static ThreadSchedule schedule;
+    set_simulated_schedule(&schedule);
   }
   OneAtATime(const OneAtATime&) = delete;
   OneAtATime& operator=(const OneAtATime&) = delete;
@@ -194,6 +195,7 @@ void warm_up() {
         group.send(value, 1);
       else
         group.recv(value, 0);
+      (void)world.flight_record();  // what call sites are called is looked up once, too
     };
     for (const int other_host : {0, 1}) {
       SimulationOptions options;
@@ -216,6 +218,20 @@ SimulationOptions checked(SimulationOptions options) {
         {.remedy = "give one host for each rank, or none"});
   if (std::ranges::any_of(options.hosts, [](int host) { return host < 0; }))
     throw UsageError("hosts are numbered from 0");
+  if (!(options.link.bytes_per_second > 0) || options.link.latency < Duration(0) ||
+      options.link.latency > longest_time || options.death_notice < Duration(0) ||
+      options.death_notice > longest_time)
+    throw UsageError("a link that carries nothing, or a time below 0 or of many years");
+  const RandomFaults& drawn = options.random_faults;
+  if (std::min({drawn.deaths, drawn.stalls, drawn.cuts, drawn.late}) < 0 ||
+      drawn.within < Duration(0) || drawn.longest < Duration(0))
+    throw UsageError("random faults of which there are less than none");
+  constexpr int most_changes = 1000;
+  if (options.priority_changes < 0 || options.priority_changes > most_changes)
+    throw UsageError(fmt::format("{} changes of priorities", options.priority_changes),
+                     {.remedy = "ask for a few: three find most of what there is"});
+  if (options.policy > SchedulePolicy::priorities)
+    throw UsageError("there is no such schedule policy");
   check_faults(options);
   return options;
 }
@@ -224,11 +240,11 @@ SimulationResult run(const SimulationOptions& options, const std::function<void(
                      std::vector<ScheduleChange>* possible) {
   auto simulation = std::make_unique<Simulation>(options, rank_main);
   simulation->scheduler().tell_possible_changes(possible);
-  const OneAtATime alone(simulation->scheduler());
-  const bool has_ended = simulation->run();
-  SimulationResult result = simulation->result(!has_ended);
+  const OneAtATime alone;
+  const Scheduler::End end = simulation->run();
+  SimulationResult result = simulation->result(end == Scheduler::End::stuck);
   // Threads that will never go on hold what is theirs.
-  if (!has_ended) simulation.release();
+  if (end != Scheduler::End::done) (void)simulation.release();
   return result;
 }
 

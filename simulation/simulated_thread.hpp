@@ -13,6 +13,8 @@ namespace hymn::sim {
 class Scheduler;
 
 inline constexpr TimePoint never = TimePoint::max();
+/// What lasts longer lasts for ever.
+inline constexpr Duration longest_time = std::chrono::hours(24 * 3650);
 
 /// Only the thread that runs looks at any of them, or changes them.
 struct SimulatedThread {
@@ -37,6 +39,7 @@ struct SimulatedThread {
   int locks = 0;                    ///< that it holds
   std::uint64_t points = 0;         ///< at which it could have been interrupted, but went on
   std::uint64_t waits = 0;          ///< since the last of these
+  bool looks_after_all = false;     ///< again and again, for all ranks: it may miss some looks
   bool goes_first = false;          ///< whenever it could go on
   bool has_died = false;            ///< its stack is being unwound
   pthread_t handle{};

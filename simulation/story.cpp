@@ -13,7 +13,16 @@ std::string SimulationResult::story() const {
                       ok() ? "all ranks returned" : "failed", sim::milliseconds(time), steps);
   if (!ok()) told += text + "\n";
   for (const Fault& fault : faults) told += fmt::format("fault: {}\n", sim::describe(fault));
-  told += fmt::format("seed {}, {} changes of the schedule\n", seed, changes.size());
+  told += fmt::format("seed {}, {} change{} of the schedule", seed, changes.size(),
+                      changes.size() == 1 ? "" : "s");
+  if (changes.size() <= 20) {
+    told += "; replay = {";
+    for (const ScheduleChange& change : changes)
+      told +=
+          fmt::format("{{{}, {}, {}, {}}}", change.thread, change.point, change.waits, change.next);
+    told += "}";
+  }
+  told += "\n";
   return told;
 }
 

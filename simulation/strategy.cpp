@@ -30,10 +30,7 @@ class RandomStrategy final : public Strategy {
 
 class RoundRobinStrategy final : public Strategy {
  public:
-  int next(const Turn& turn) override {
-    const auto after = std::ranges::upper_bound(turn.able, turn.current);
-    return after == turn.able.end() ? turn.able.front() : *after;
-  }
+  int next(const Turn& turn) override { return next_after(turn); }
 };
 
 class PriorityStrategy final : public Strategy {
@@ -46,7 +43,9 @@ class PriorityStrategy final : public Strategy {
     }
   }
   int next(const Turn& turn) override {
-    if (change_at_.erase(++turns_) > 0) priority_[turn.current] = --lowest_;
+    // Who looks in vain again and again would keep those from going on for whom it waits.
+    const bool waits = turn.point == Point::waits && is_able(turn, turn.current);
+    if (change_at_.erase(++turns_) > 0 || waits) priority_[turn.current] = --lowest_;
     return *std::ranges::max_element(turn.able, {},
                                      [this](int thread) { return priority(thread); });
   }
@@ -86,6 +85,11 @@ class ReplayStrategy final : public Strategy {
 int usual_next(const Turn& turn) {
   const auto from = std::ranges::lower_bound(turn.able, turn.current);
   return from == turn.able.end() ? turn.able.front() : *from;
+}
+
+int next_after(const Turn& turn) {
+  const auto after = std::ranges::upper_bound(turn.able, turn.current);
+  return after == turn.able.end() ? turn.able.front() : *after;
 }
 
 std::unique_ptr<Strategy> make_strategy(const SimulationOptions& options) {

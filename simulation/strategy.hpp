@@ -29,6 +29,8 @@ struct Turn {
 
 /// The one that goes on if nothing is said: who was at it, else the next in the order of numbers.
 int usual_next(const Turn& turn);
+/// The next in the order of numbers.
+int next_after(const Turn& turn);
 
 class Strategy {
  public:

@@ -24,6 +24,8 @@ pthread_key_t key_of_end() {
       if (this_thread() == thread) static_cast<SimulatedThread*>(thread)->scheduler->leave();
     });
     if (failed != 0) throw std::system_error(failed, std::generic_category(), "pthread_key_create");
+    // Nobody hands a baton to a child process.
+    pthread_atfork(nullptr, nullptr, [] { this_thread() = nullptr; });
     return made;
   }();
   return key;
@@ -34,7 +36,11 @@ void* run_simulated(void* given) {
   SimulatedThread& thread = *start->thread;
   pthread_setspecific(key_of_end(), &thread);
   thread.scheduler->enter(thread);
-  return start->run(start->argument);
+  try {
+    return start->run(start->argument);
+  } catch (const RankDied&) {  // on a thread of the program's own
+    return nullptr;
+  }
 }
 
 int start_thread(Start start, pthread_t* handle, const pthread_attr_t* attributes) {

@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,11 +60,13 @@ bool is_wake(int command) { return command == FUTEX_WAKE || command == FUTEX_WAK
 long call_futex(SimulatedThread& self, const FutexCall& call) {
   const int command = call.operation & FUTEX_CMD_MASK;
   if (is_wake(command)) {
-    self.scheduler->wake(call.word, call.value > 1);
+    long woken = self.scheduler->wake(call.word, call.value > 1);
     // Who is no thread of the simulation may sleep there, too.
-    real().syscall(SYS_futex, call.word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    woken +=
+        real().syscall(SYS_futex, call.word, FUTEX_WAKE | (call.operation & FUTEX_PRIVATE_FLAG),
+                       INT_MAX, nullptr, nullptr, 0);
     self.scheduler->give_turn(Point::shown);
-    return 0;
+    return woken;
   }
   TimePoint until = never;
   if (call.limit != nullptr) {
@@ -79,6 +82,8 @@ long call_futex(SimulatedThread& self, const FutexCall& call) {
 }  // namespace
 
 Duration duration_of(const timespec& time) {
+  constexpr std::time_t most = 1LL << 32;  // seconds: what is longer never ends
+  if (time.tv_sec > most) return std::chrono::seconds(most);
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
@@ -122,6 +127,20 @@ HYMN_STANDS_IN int clock_nanosleep(clockid_t clock, int flags, const timespec* t
     return real().clock_nanosleep(clock, flags, time, left);
   if (flags != TIMER_ABSTIME) return sleep_for(*self, duration_of(*time));
   self->scheduler->sleep_until(from_clock(clock, *time));
+  return 0;
+}
+
+HYMN_STANDS_IN time_t time(time_t* shown) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (shown != nullptr) *shown = now.tv_sec;
+  return now.tv_sec;
+}
+
+HYMN_STANDS_IN int gettimeofday(timeval* __restrict shown, void* __restrict) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  *shown = {now.tv_sec, now.tv_nsec / 1000};
   return 0;
 }
 

@@ -75,6 +75,8 @@ unsigned ShmChannel::begin_park() {
 }
 
 void ShmChannel::sleep(unsigned seen, long nanoseconds) {
+  if (Schedule* const schedule = simulated_schedule()) [[unlikely]]
+    if (schedule->waits(nanoseconds)) return;
   futex_wait(&control_block(rank()).bell, seen, nanoseconds);
 }
 

@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <ctime>
 #include <future>
+#include <latch>
 #include <mutex>
+#include <semaphore>
+#include <set>
+#include <shared_mutex>
 #include <thread>
 
 #include "hymn/hymn.hpp"
@@ -87,6 +92,35 @@ TEST(Simulation, TimePassesAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, 1min);
 }
 
+// Those who only look again and again must not make others oversleep.
+TEST(Simulation, SleepsAreExactHoweverLongOthersWait) {
+  const SimulationResult result = simulate(ranks(3), [](World& world) {
+    if (world.rank() == 0) {
+      for (int i = 0; i < 1000; ++i) std::this_thread::sleep_for(10ms);
+      std::mutex mutex;
+      std::condition_variable nobody_tells;
+      std::unique_lock lock(mutex);
+      for (int i = 0; i < 1000; ++i) nobody_tells.wait_for(lock, 10ms);
+    }
+    world.group().barrier();
+  });
+  EXPECT_TRUE(result.ok()) << result.text;
+  EXPECT_GE(result.time, 20s);
+  EXPECT_LT(result.time, 20s + 100ms);
+}
+
+TEST(Simulation, AnErrorSaysTheSameEachTime) {
+  const auto deadlock = [](World& world) {
+    std::int32_t value = 0;
+    if (world.rank() == 0) world.group().recv(value, 1);
+    if (world.rank() == 1) world.group().recv(value, 0);
+    world.group().barrier();
+  };
+  const std::string first = simulate(ranks(2), deadlock).text;
+  EXPECT_THAT(first, HasSubstr("deadlock"));
+  EXPECT_EQ(simulate(ranks(2), deadlock).text, first);
+}
+
 TEST(Simulation, ALimitOf30MinutesPassesAtOnce) {
   SimulationOptions options = ranks(2);
   options.world.timeout = std::chrono::minutes(30);
@@ -125,6 +159,58 @@ TEST(Simulation, LocksConditionsAndThreadsOfTheProgramsOwnAreSimulated) {
   }
 }
 
+TEST(Simulation, OtherWaysToWaitAreSimulated) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const SimulationResult result = simulate(ranks(2, seed), [](World& world) {
+      std::shared_mutex shared;
+      std::mutex tried;
+      std::atomic<int> flag = 0;
+      std::latch all(3);
+      std::binary_semaphore token(0);
+      std::once_flag once;
+      int made = 0;
+      int writes = 0;
+      std::vector<std::jthread> threads;
+      for (int me = 0; me < 3; ++me)
+        threads.emplace_back([&, me] {
+          std::call_once(once, [&] { ++made; });
+          all.arrive_and_wait();
+          if (me == 0) {
+            flag = 1;
+            flag.notify_all();
+            token.acquire();
+          } else {
+            flag.wait(0);
+            if (me == 1) token.release();
+          }
+          while (!tried.try_lock()) continue;
+          tried.unlock();
+          {
+            const std::shared_lock lock(shared);
+          }
+          const std::unique_lock lock(shared);
+          ++writes;
+        });
+      threads.clear();
+      EXPECT_EQ(made, 1);
+      EXPECT_EQ(writes, 3);
+      const std::time_t now = std::time(nullptr);
+      EXPECT_EQ(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()), now);
+      world.group().barrier();
+    });
+    EXPECT_TRUE(result.ok()) << result.story();
+  }
+}
+
+TEST(Simulation, AThreadThatNobodyJoinsIsLeftWhereItIs) {
+  const SimulationResult result = simulate(ranks(1), [](World&) {
+    std::thread([] {
+      while (true) std::this_thread::sleep_for(1s);
+    }).detach();
+  });
+  EXPECT_TRUE(result.ok()) << result.text;
+}
+
 TEST(Simulation, AnErrorIsThatOfRunRanks) {
   const SimulationResult result = simulate(ranks(3), [](World& world) {
     if (world.rank() == 1) throw std::runtime_error("an own error");
@@ -150,9 +236,16 @@ TEST(Simulation, OneThatGetsNowhereIsGivenUp) {
   SimulationOptions options = ranks(2);
   options.most_steps = 5000;
   const SimulationResult result = simulate(options, [](World&) {
-    while (true) std::this_thread::yield();
+    while (true) std::this_thread::sleep_for(1us);
   });
   EXPECT_THAT(result.text, HasSubstr("gets nowhere"));
+}
+
+TEST(Simulation, WhereAllLookForEverNobodyCanGoOn) {
+  const SimulationResult result = simulate(ranks(2), [](World&) {
+    while (true) std::this_thread::yield();
+  });
+  EXPECT_THAT(result.text, HasSubstr("nobody can go on"));
 }
 
 TEST(Simulation, OptionsThatContradictEachOtherAreRefused) {
@@ -163,7 +256,8 @@ TEST(Simulation, OptionsThatContradictEachOtherAreRefused) {
   options.hosts = {0, -1};
   EXPECT_THROW(simulate(options, sum_once), UsageError);
   for (const Fault& fault : {Fault::death(2, 1ms), Fault::cut(0, 1, 1ms), Fault::late(0, 5, 0, 1s),
-                             Fault::stall(-1, 1ms, 1s)}) {
+                             Fault::stall(-1, 1ms, 1s), Fault::death(0, Fault::for_ever),
+                             Fault::death(0, -1ms), Fault::slow(0, -1ms)}) {
     options = ranks(2);
     options.faults = {fault};
     EXPECT_THROW(simulate(options, sum_once), UsageError);
@@ -238,7 +332,8 @@ TEST(SimulatedLinks, ALateMessageHoldsUpWhoWaitsForIt) {
 // --- Ranks that die, stop, or are slow
 
 /// Sums again and again, by whoever is left, until all of those have made so many.
-void sum_and_shrink(World& world, int times) {
+/// How many are left.
+int sum_and_shrink(World& world, int times) {
   ProcessGroup group = world.group();
   for (int done = 0; done < times;) {
     try {
@@ -254,15 +349,18 @@ void sum_and_shrink(World& world, int times) {
       done = least;
     }
   }
+  return group.size();
 }
 
 TEST(SimulatedFaults, OthersGoOnWithoutARankThatDies) {
-  for (const std::uint64_t step : {1000, 1200, 1500, 1501, 1502, 2000}) {
+  for (const std::uint64_t step : {1, 100, 300, 500, 501, 502}) {
     SimulationOptions options = ranks(4, step);
     options.faults = {Fault::death_at_step(2, step)};
-    const SimulationResult result = simulate(options, [](World& w) { sum_and_shrink(w, 200); });
+    std::set<int> left;
+    const SimulationResult result =
+        simulate(options, [&left](World& world) { left.insert(sum_and_shrink(world, 200)); });
     EXPECT_TRUE(result.ok()) << result.story();
-    EXPECT_THAT(result.story(), HasSubstr("rank 2 dies at step"));
+    EXPECT_EQ(left, std::set<int>{3}) << result.story();
   }
 }
 
@@ -303,19 +401,34 @@ TEST(SimulatedFaults, ASlowRankIsSlow) {
   EXPECT_GT(result.time, usual + 100ms);
 }
 
+TEST(SimulatedFaults, FromTheStartMeetWorldsThatAreMade) {
+  int failed = 0;
+  for (std::uint64_t step = 1; step < 300; step += 20) {
+    SimulationOptions options = ranks(3);
+    options.faults = {Fault::death_at_step(1, step)};
+    options.faults_from_start = true;
+    const SimulationResult result = simulate(options, sum_once);
+    if (result.ok()) continue;
+    ++failed;
+    EXPECT_THAT(result.text, HasSubstr("rank"));
+  }
+  EXPECT_GT(failed, 5);
+}
+
 TEST(SimulatedFaults, AreDrawnFromTheSeed) {
   SimulationOptions options = ranks(4);
   options.hosts = {0, 0, 1, 1};
   options.random_faults = {.deaths = 1, .stalls = 1, .cuts = 1, .late = 1};
-  std::set<std::string> stories;
+  std::set<int> stories;
   for (options.seed = 0; options.seed < 30; ++options.seed) {
     const SimulationResult result = simulate(options, [](World& w) { sum_and_shrink(w, 30); });
     EXPECT_TRUE(result.ok()) << result.story();
     EXPECT_EQ(result.faults.size(), 4u);
     EXPECT_EQ(result.steps, simulate(options, [](World& w) { sum_and_shrink(w, 30); }).steps);
-    stories.insert(result.story());
+    stories.insert(result.faults.front().from * 10000 +
+                   static_cast<int>(result.faults.front().step));
   }
-  EXPECT_EQ(stories.size(), 30u);
+  EXPECT_GT(stories.size(), 20u);
 }
 
 // --- What is found
@@ -343,7 +456,7 @@ TEST(Explore, FindsADeadlockOfTwoGroups) {
   const SimulationResult least = shorten(options, *found, use_two_groups);
   EXPECT_FALSE(least.ok());
   EXPECT_LE(least.changes.size(), 2u) << least.story();
-  EXPECT_THAT(least.story(), HasSubstr("seed"));
+  EXPECT_THAT(least.story(), HasSubstr("replay = {"));
 }
 
 /// A rank that gives up on a message too early does not take it.
@@ -366,6 +479,31 @@ TEST(Explore, FindsAMessageThatIsNotWaitedForLongEnough) {
   const SimulationResult least = shorten(options, *found, lose_a_message);
   EXPECT_LE(least.changes.size(), found->changes.size() / 4) << least.story();
   EXPECT_THAT(least.text, HasSubstr("the message is lost"));
+}
+
+/// Tells the condition without its lock, between the look at the flag and the wait.
+void forget_the_lock(World& world) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<bool> is_ready = false;
+  std::jthread teller([&] {
+    is_ready = true;
+    changed.notify_one();
+  });
+  std::unique_lock lock(mutex);
+  while (!is_ready)
+    if (changed.wait_for(lock, 1h) == std::cv_status::timeout) throw std::runtime_error("not told");
+  world.group().barrier();
+}
+
+TEST(Explore, FindsAWakeUpThatIsLost) {
+  const auto found = explore(ranks(2), 1000, forget_the_lock);
+  ASSERT_TRUE(found);
+  const SimulationResult least = shorten(ranks(2), *found, forget_the_lock);
+  EXPECT_LE(least.changes.size(), 2u) << least.story();
+  SimulationOptions again = ranks(2);
+  again.replay = least.changes;
+  EXPECT_FALSE(simulate(again, forget_the_lock).ok());
 }
 
 TEST(Explore, FindsNothingWhereNothingIs) { EXPECT_FALSE(explore(ranks(3), 50, sum_once)); }
