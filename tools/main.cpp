@@ -22,6 +22,7 @@
 #include "tools/explain/command.hpp"
 #include "tools/info_command.hpp"
 #include "tools/launched.hpp"
+#include "tools/predict/command.hpp"
 #include "tools/run/command.hpp"
 #include "tools/say.hpp"
 #include "tools/topo/command.hpp"
@@ -92,6 +93,10 @@ int run(int argc, char** argv) {
       "check", "Tell whether captured programs of all ranks match (docs/functional.md)");
   hymn::CheckArguments check_arguments;
   hymn::declare_check_arguments(*check, check_arguments);
+  CLI::App* predict = app.add_subcommand(
+      "predict", "Tell how long a captured program should take elsewhere (docs/functional.md)");
+  hymn::PredictArguments predict_arguments;
+  hymn::declare_predict_arguments(*predict, predict_arguments);
   CLI::App* start = app.add_subcommand(
       "run", "Start a program as the ranks of one world on this host (docs/worlds.md)");
   hymn::RunArguments run_arguments;
@@ -114,7 +119,9 @@ int run(int argc, char** argv) {
   if (*trace) return hymn::trace_command(trace_arguments);
   if (*check) return hymn::check_command(check_arguments);
   if (*doctor) return hymn::doctor_command(doctor_arguments);
-  const std::string text = *explain ? hymn::explain_text(explain_arguments) : hymn::info_text(json);
+  const std::string text = *explain   ? hymn::explain_text(explain_arguments)
+                           : *predict ? hymn::predict_text(predict_arguments)
+                                      : hymn::info_text(json);
   if (hymn::speaks_for_all()) fmt::print("{}", text);
   return 0;
 }

@@ -280,8 +280,8 @@ RANK_TEST(Shadow, OfCoalescedCallsOverGivenBlocksIsRefused) {
   NEEDS_RANKS(2);
   ProcessGroup group = fresh_group(world);
   const std::vector<std::size_t> counts(as_size(world.size()), 1);
-  std::vector<float> all(counts.size());
-  std::array<float, 1> mine{1.0f};
+  const std::span<float> all = lasting_floats(counts.size());
+  const std::span<float> mine = lasting_floats(1);
   const std::string text = error_text([&] {
     Join::shadow_all({group}, [&] {
       if (world.rank() == 0) return;
@@ -296,7 +296,7 @@ RANK_TEST(Shadow, OfCoalescedCallsOverGivenBlocksIsRefused) {
 RANK_TEST(Shadow, OfBroadcastCoalescedIsRefused) {
   NEEDS_RANKS(2);
   ProcessGroup group = fresh_group(world);
-  std::array<float, 64> values{};
+  const std::span<float> values = lasting_floats(64);
   const std::array<BufferView, 2> views{BufferView(values).slice(0, 32),
                                         BufferView(values).slice(32, 32)};
   const std::string text = error_text([&] {

@@ -30,9 +30,10 @@ SchedulePolicy policy_of(std::uint64_t seed) {
 
 /// Lengths around slots, and such that a call takes several rounds of them; calls must be short,
 /// for there are many.
-std::size_t draw_length(Drawer& drawer, const Cell& cell, std::size_t parts) {
-  // Now and then more than all slots of any algorithm hold.
-  if (parts == 1 && drawer.one_in(200)) return (std::size_t{5} << 19) / size_of(cell.dtype);
+std::size_t draw_length(Drawer& drawer, OpType type, const Cell& cell, std::size_t parts) {
+  // Now and then more than all slots of two_shot hold.
+  if (type == OpType::all_reduce && drawer.one_in(500))
+    return (std::size_t{5} << 19) / size_of(cell.dtype);
   static constexpr std::array<std::size_t, 10> bytes = {0,    1,    8,     64,    65,
                                                         1000, 4096, 16384, 16500, 40000};
   return drawer.one_of(bytes) / size_of(cell.dtype) / parts;
@@ -47,7 +48,7 @@ void call_again_and_again(ProcessGroup& group, OpType type, const Road& road, st
     if (type != OpType::barrier) {
       const Cell cell = drawer.one_of(cells_of(type));
       const auto parts = has_blocks(type) ? static_cast<std::size_t>(group.size()) : 1;
-      plan = drawer.plan(type, cell, draw_length(drawer, cell, parts), group.size());
+      plan = drawer.plan(type, cell, draw_length(drawer, type, cell, parts), group.size());
     }
     const KnownCall known(group, plan);
     if (group.explain(known.request()).algorithm.empty()) continue;

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <deque>
 #include <functional>
+#include <mutex>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
@@ -26,6 +30,14 @@ inline ProcessGroup fresh_group(World& world, const GroupOptions& options = {}) 
 }
 inline ProcessGroup fresh_group(World& world, const char* name, Timeout timeout = {}) {
   return fresh_group(world, GroupOptions{.description = name, .timeout = timeout});
+}
+
+/// What a call that will be given up writes to: MPI may do so afterwards, too.
+inline std::span<float> lasting_floats(std::size_t count) {
+  static std::mutex mutex;
+  static std::deque<std::vector<float>> all;
+  const std::lock_guard lock(mutex);
+  return all.emplace_back(count);
 }
 
 /// Rank 0 lets the others go on; they wait for that.

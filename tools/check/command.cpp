@@ -4,32 +4,19 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "hymn/error.hpp"
 #include "hymn/program.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/launched.hpp"
+#include "tools/program_file.hpp"
 #include "tools/write_file.hpp"
 
 namespace hymn {
 namespace {
 
 constexpr int exit_mismatch = 1;
-
-Program read_program(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw BadArguments(fmt::format("cannot read {}", name));
-  try {
-    return Program::from_json(text.str());
-  } catch (const UsageError& error) {
-    throw BadArguments(fmt::format("{} is no captured program: {}", name, error.problem()));
-  }
-}
 
 /// "2 programs match: 12 calls on 3 groups"
 std::string summary(const std::vector<Program>& programs) {

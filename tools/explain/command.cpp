@@ -35,14 +35,6 @@ std::vector<std::string_view> collective_names() {
   return names;
 }
 
-MachineSource machine_source_of(const ExplainArguments& arguments, const Config& config) {
-  if (!arguments.topo.empty() && !arguments.synthetic.empty())
-    throw BadArguments("--topo and --synthetic both describe the machine; give one of them");
-  if (!arguments.topo.empty()) return machine_from_file(arguments.topo);
-  if (!arguments.synthetic.empty()) return machine_from_synthetic(arguments.synthetic);
-  return {std::make_shared<const Machine>(machine_in_effect(config)), 1};
-}
-
 int ranks_of(const ExplainArguments& arguments, const MachineSource& source) {
   if (arguments.ranks < 0) throw BadArguments("--ranks must be 1 or more");
   const Machine& machine = *source.machine;
@@ -278,7 +270,7 @@ std::string explain_text(const ExplainArguments& arguments) {
   task.min_bytes = arguments.min_bytes;
   task.max_bytes = arguments.max_bytes;
   check(arguments, task.query);
-  const MachineSource source = machine_source_of(arguments, config);
+  const MachineSource source = machine_named(arguments.topo, arguments.synthetic, config);
   if (task.threads && source.hosts > 1)
     throw BadArguments("--threads: threads of one process are on one host");
   const TuningSource tuning = tuning_source(config, *source.machine);

@@ -4,6 +4,7 @@
 
 #include "hymn/error.hpp"
 #include "runtime/world/tuning_library.hpp"
+#include "tools/bad_arguments.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn {
@@ -29,6 +30,15 @@ TuningSource tuning_source(const Config& config, const Machine& machine) {
 Machine machine_in_effect(const Config& config) {
   return config.topology_file.empty() ? read_this_machine()
                                       : read_machine_file(config.topology_file);
+}
+
+MachineSource machine_named(const std::string& topo, const std::string& synthetic,
+                            const Config& config) {
+  if (!topo.empty() && !synthetic.empty())
+    throw BadArguments("--topo and --synthetic both describe the machine; give one of them");
+  if (!topo.empty()) return machine_from_file(topo);
+  if (!synthetic.empty()) return machine_from_synthetic(synthetic);
+  return {std::make_shared<const Machine>(machine_in_effect(config)), 1};
 }
 
 std::string in_words(const TuningSource& source) {

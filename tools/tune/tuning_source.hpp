@@ -5,6 +5,7 @@
 
 #include "base/config.hpp"
 #include "collectives/planner/tuning_table.hpp"
+#include "tools/machine_source.hpp"
 #include "topology/machine.hpp"
 
 namespace hymn {
@@ -20,6 +21,9 @@ TuningSource tuning_source(const Config& config, const Machine& machine);
 
 /// The machine that a world here would see: HYMN_TOPOLOGY_FILE, or this host.
 Machine machine_in_effect(const Config& config);
+/// What --topo or --synthetic names, or else that one. BadArguments for both.
+MachineSource machine_named(const std::string& topo, const std::string& synthetic,
+                            const Config& config);
 
 /// "FILE, measured on …", or "none: …" with the reason.
 std::string in_words(const TuningSource& source);
