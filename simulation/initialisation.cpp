@@ -27,7 +27,7 @@ using namespace hymn::sim;
 
 extern "C" {
 
-[[gnu::visibility("default")]] int pthread_once(pthread_once_t* what, void (*run)()) {
+HYMN_STANDS_IN int pthread_once(pthread_once_t* what, void (*run)()) {
   SimulatedThread* const self = this_thread();
   if (self == nullptr) return real().once(what, run);
   struct Turn {

@@ -79,8 +79,6 @@ int lock_rw(SimulatedThread& self, pthread_rwlock_t* lock, int (*try_it)(pthread
 
 using namespace hymn::sim;
 
-#define HYMN_STANDS_IN [[gnu::visibility("default")]]
-
 extern "C" {
 
 HYMN_STANDS_IN int pthread_mutex_lock(pthread_mutex_t* mutex) {

@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <time.h>
 
+/// Before each function that stands in for one of libc's.
+#define HYMN_STANDS_IN [[gnu::visibility("default")]]
+
 namespace hymn::sim {
 
 struct RealCalls {

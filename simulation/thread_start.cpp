@@ -77,9 +77,8 @@ using namespace hymn::sim;
 
 extern "C" {
 
-[[gnu::visibility("default")]] int pthread_create(pthread_t* handle,
-                                                  const pthread_attr_t* attributes,
-                                                  void* (*run)(void*), void* argument) {
+HYMN_STANDS_IN int pthread_create(pthread_t* handle, const pthread_attr_t* attributes,
+                                  void* (*run)(void*), void* argument) {
   SimulatedThread* const self = this_thread();
   if (self == nullptr) return real().create(handle, attributes, run, argument);
   SimulatedThread& thread = self->scheduler->add_thread(self->rank);
@@ -91,7 +90,7 @@ extern "C" {
   return failed;
 }
 
-[[gnu::visibility("default")]] int pthread_join(pthread_t handle, void** result) {
+HYMN_STANDS_IN int pthread_join(pthread_t handle, void** result) {
   if (SimulatedThread* const self = this_thread()) {
     const SimulatedThread* const other = self->scheduler->find_thread(handle);
     while (other != nullptr && other->state != SimulatedThread::State::ended)

@@ -103,8 +103,6 @@ TimePoint from_clock(clockid_t clock, const timespec& shown) {
 
 using namespace hymn::sim;
 
-#define HYMN_STANDS_IN [[gnu::visibility("default")]]
-
 extern "C" {
 
 HYMN_STANDS_IN int clock_gettime(clockid_t clock, timespec* shown) noexcept {

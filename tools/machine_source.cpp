@@ -86,4 +86,10 @@ JobMap imagined_job(const MachineSource& source, int ranks_per_host) {
   return job;
 }
 
+void require_imaginable(std::size_t ranks, int hosts) {
+  if (ranks > static_cast<std::size_t>(hosts) * most_ranks_per_host)
+    throw BadArguments(fmt::format("{} ranks on {} host(s): at most {} on each are imagined", ranks,
+                                   hosts, most_ranks_per_host));
+}
+
 }  // namespace hymn

@@ -35,5 +35,7 @@ std::string imagined_host_name(const MachineSource& source, int host);
 /// The most hosts, and ranks on one host, that the commands imagine.
 inline constexpr int most_hosts = 65536;
 inline constexpr int most_ranks_per_host = 4096;
+/// BadArguments: so many are not imagined.
+void require_imaginable(std::size_t ranks, int hosts);
 
 }  // namespace hymn

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/plan.hpp"
-#include "collectives/planner/peer_use.hpp"
 #include "collectives/reduce/reducer.hpp"
 #include "collectives/validate.hpp"
 #include "tools/bad_arguments.hpp"
@@ -43,9 +42,7 @@ int ranks_of(const ExplainArguments& arguments, const MachineSource& source) {
   const auto ranks = arguments.ranks > 0
                          ? static_cast<std::size_t>(arguments.ranks)
                          : std::max<std::size_t>(each, 1) * static_cast<std::size_t>(source.hosts);
-  if (ranks > static_cast<std::size_t>(source.hosts) * most_ranks_per_host)
-    throw BadArguments(fmt::format("{} ranks on {} host(s): at most {} on each are imagined", ranks,
-                                   source.hosts, most_ranks_per_host));
+  require_imaginable(ranks, source.hosts);
   return static_cast<int>(ranks);
 }
 
@@ -247,9 +244,7 @@ void declare_explain_arguments(CLI::App& app, ExplainArguments& arguments) {
       ->capture_default_str();
   app.add_option("--ranks", arguments.ranks, "0: one for each GPU with --gpus, else for each core")
       ->capture_default_str();
-  app.add_option("--topo", arguments.topo,
-                 "a machine: XML of hwloc or JSON of `hymn topo`; FILE:4 for four such hosts");
-  app.add_option("--synthetic", arguments.synthetic, "a machine as hwloc describes it in one line");
+  declare_machine(app, arguments.topo, arguments.synthetic);
   app.add_flag("--gpus", arguments.gpus, "the buffers are in the memory of the ranks' GPUs");
   app.add_flag("--threads", arguments.threads, "the ranks are threads of one process");
   add_size(app, "--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood");
@@ -274,11 +269,8 @@ std::string explain_text(const ExplainArguments& arguments) {
   if (task.threads && source.hosts > 1)
     throw BadArguments("--threads: threads of one process are on one host");
   const TuningSource tuning = tuning_source(config, *source.machine);
+  task.context = plan_context(config, source, tuning);
   task.context.layout = layout_of(source, ranks_of(arguments, source));
-  task.context.machines = {source.machine};
-  task.context.tuning = tuning.choice.table;
-  task.context.peers = peer_use(config.path, config.p2p_compat);
-  task.context.nccl_in_float32 = config.nccl.reduce_in_float32.value_or(false);
   const std::vector<PlanRange> ranges = plan_ranges(task);
   const std::string machine = !arguments.topo.empty() ? arguments.topo : source.machine->source;
   return arguments.json ? plan_json_text(task, ranges, machine, tuning)

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/config.hpp"
-#include "collectives/planner/peer_use.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/names.hpp"
 #include "tools/predict/forecast.hpp"
@@ -37,9 +36,7 @@ int ranks_of(const PredictArguments& arguments, const Program& program, int host
     for (const ProgramGroup& group : program.groups)
       ranks = std::max(ranks, 1 + *std::ranges::max_element(group.ranks));
   if (ranks < 1) throw BadArguments("the program has no groups; say --ranks");
-  if (static_cast<long>(ranks) > static_cast<long>(hosts) * most_ranks_per_host)
-    throw BadArguments(fmt::format("{} ranks on {} host(s): at most {} on each are imagined", ranks,
-                                   hosts, most_ranks_per_host));
+  require_imaginable(static_cast<std::size_t>(ranks), hosts);
   return ranks;
 }
 
@@ -104,9 +101,7 @@ void declare_predict_arguments(CLI::App& app, PredictArguments& arguments) {
       ->required();
   app.add_option("--ranks", arguments.ranks, "of the job; 0: as the program's groups need")
       ->capture_default_str();
-  app.add_option("--topo", arguments.topo,
-                 "a machine: XML of hwloc or JSON of `hymn topo`; FILE:4 for four such hosts");
-  app.add_option("--synthetic", arguments.synthetic, "a machine as hwloc describes it in one line");
+  declare_machine(app, arguments.topo, arguments.synthetic);
   app.add_option("--hosts", arguments.hosts, "so many such machines");
   app.add_flag("--round-robin", arguments.round_robin,
                "ranks are given to hosts in turn, not a block to each");
@@ -123,10 +118,7 @@ std::string predict_text(const PredictArguments& arguments) {
   const TuningSource tuning = tuning_source(config, *source.machine);
   PlanTask rest;
   rest.query.memory = arguments.gpus ? MemoryKind::device : MemoryKind::host;
-  rest.context.machines = {source.machine};
-  rest.context.tuning = tuning.choice.table;
-  rest.context.peers = peer_use(config.path, config.p2p_compat);
-  rest.context.nccl_in_float32 = config.nccl.reduce_in_float32.value_or(false);
+  rest.context = plan_context(config, source, tuning);
   const Forecast told = forecast(program, places, rest);
   const std::string machine = !arguments.topo.empty() ? arguments.topo : source.machine->source;
   return arguments.json ? json_text(told, places, machine, tuning)

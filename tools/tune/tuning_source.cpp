@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
+#include "collectives/planner/peer_use.hpp"
 #include "hymn/error.hpp"
 #include "runtime/world/tuning_library.hpp"
 #include "tools/bad_arguments.hpp"
@@ -39,6 +42,22 @@ MachineSource machine_named(const std::string& topo, const std::string& syntheti
   if (!topo.empty()) return machine_from_file(topo);
   if (!synthetic.empty()) return machine_from_synthetic(synthetic);
   return {std::make_shared<const Machine>(machine_in_effect(config)), 1};
+}
+
+void declare_machine(CLI::App& app, std::string& topo, std::string& synthetic) {
+  app.add_option("--topo", topo,
+                 "a machine: XML of hwloc or JSON of `hymn topo`; FILE:4 for four such hosts");
+  app.add_option("--synthetic", synthetic, "a machine as hwloc describes it in one line");
+}
+
+PlanContext plan_context(const Config& config, const MachineSource& source,
+                         const TuningSource& tuning) {
+  PlanContext context;
+  context.machines = {source.machine};
+  context.tuning = tuning.choice.table;
+  context.peers = peer_use(config.path, config.p2p_compat);
+  context.nccl_in_float32 = config.nccl.reduce_in_float32.value_or(false);
+  return context;
 }
 
 std::string in_words(const TuningSource& source) {

@@ -4,9 +4,14 @@
 #include <string>
 
 #include "base/config.hpp"
+#include "collectives/plan_context.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "tools/machine_source.hpp"
 #include "topology/machine.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace hymn {
 
@@ -24,6 +29,11 @@ Machine machine_in_effect(const Config& config);
 /// What --topo or --synthetic names, or else that one. BadArguments for both.
 MachineSource machine_named(const std::string& topo, const std::string& synthetic,
                             const Config& config);
+void declare_machine(CLI::App& app, std::string& topo, std::string& synthetic);
+
+/// What plans on such machines depend on, but for where the ranks are.
+PlanContext plan_context(const Config& config, const MachineSource& source,
+                         const TuningSource& tuning);
 
 /// "FILE, measured on …", or "none: …" with the reason.
 std::string in_words(const TuningSource& source);
