@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/schedule_point.hpp"
+#include "base/waiter.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -75,8 +75,8 @@ unsigned ShmChannel::begin_park() {
 }
 
 void ShmChannel::sleep(unsigned seen, long nanoseconds) {
-  if (Schedule* const schedule = simulated_schedule()) [[unlikely]]
-    if (schedule->waits(nanoseconds)) return;
+  if (WaitingThread::gives_turn(nanoseconds)) [[unlikely]]
+    return;
   futex_wait(&control_block(rank()).bell, seen, nanoseconds);
 }
 
