@@ -311,6 +311,7 @@ std::optional<ExchangeMessage> hear_first(Exchange& exchange, std::span<const in
 
 std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
                               std::span<const std::byte> mine, const Patience& patience) {
+  if (patience.alone) return {members.size(), Bytes(mine.begin(), mine.end())};
   if (exchange.rank() == members.front()) return collect(exchange, members, tag, mine, patience);
   const TimePoint started = patience.clock->now();
   exchange.send(members.front(), tag, mine);

@@ -24,6 +24,8 @@ struct Patience {
   const Clock* clock = &steady_clock();
   bool oversubscribed = true;  ///< ranks share cores: see Waiter
   std::string purpose;         ///< "making group 3": said in the error
+  /// There are no other ranks (World::fake): each is taken to say what this one says.
+  bool alone = false;
   /// Whether nothing is to be expected of this rank any more: then it is not waited for. Empty: of
   /// none is that known.
   std::function<bool(int rank)> is_hopeless{};

@@ -7,7 +7,8 @@ namespace hymn::sim {
 
 Network::Network(Scheduler& scheduler, const SimulationOptions& options,
                  const std::vector<Fault>& faults)
-    : scheduler_(scheduler), link_(options.link), hosts_(options.hosts) {
+    : scheduler_(scheduler), usual_link_(options.link), hosts_(options.hosts) {
+  for (const LinkBetween& one : options.links) links_[std::minmax(one.host, one.other)] = one.link;
   const auto keep = [&](std::vector<Fault>& kept, Fault::Kind kind) {
     std::ranges::copy_if(faults, std::back_inserter(kept),
                          [kind](const Fault& fault) { return fault.kind == kind; });
@@ -35,17 +36,23 @@ TimePoint Network::past_cuts(int from, int to, TimePoint left, TimePoint arrives
     if (cut.by > longest_time) return never;
     // It is sent again when the link is there again.
     if (const TimePoint ends = begins + cut.by; left < ends)
-      arrives = std::max(arrives, ends + link_.latency);
+      arrives = std::max(arrives, ends + link_between(from, to).latency);
   }
   return arrives;
 }
 
+const SimulatedLink& Network::link_between(int from, int to) const {
+  const auto found = links_.find(std::minmax(host(from), host(to)));
+  return found == links_.end() ? usual_link_ : found->second;
+}
+
 TimePoint Network::arrival(int from, int to, std::size_t bytes) {
   TimePoint& is_free = host_is_free_[host(from)];
-  const double seconds = static_cast<double>(bytes) / link_.bytes_per_second;
+  const SimulatedLink& link = link_between(from, to);
+  const double seconds = static_cast<double>(bytes) / link.bytes_per_second;
   const TimePoint left = std::max(is_free, scheduler_.now());
   is_free = left + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-  TimePoint arrives = is_free + link_.latency;
+  TimePoint arrives = is_free + link.latency;
   if (scheduler_.faults_begin() != never) arrives += lateness(from, to, sent_[{from, to}]++);
   arrives = past_cuts(from, to, left, arrives);
   TimePoint& last = last_arrival_[{from, to}];

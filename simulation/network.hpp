@@ -37,13 +37,15 @@ class Network {
   using Pair = std::pair<int, int>;
 
   int host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
+  const SimulatedLink& link_between(int from, int to) const;
   TimePoint arrival(int from, int to, std::size_t bytes);
   /// When a message that would arrive then does, where links are cut.
   TimePoint past_cuts(int from, int to, TimePoint left, TimePoint arrives) const;
   Duration lateness(int from, int to, std::uint64_t message) const;
 
   Scheduler& scheduler_;
-  SimulatedLink link_;
+  SimulatedLink usual_link_;
+  std::map<Pair, SimulatedLink> links_;  ///< by hosts, the lower one first
   std::vector<int> hosts_;
   std::vector<Fault> cuts_;
   std::vector<Fault> late_;

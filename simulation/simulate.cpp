@@ -209,6 +209,29 @@ void warm_up() {
 
 }  // namespace
 
+namespace {
+
+void check_link(const SimulatedLink& link) {
+  if (link.bytes_per_second > 0 && link.latency >= Duration(0) && link.latency <= longest_time)
+    return;
+  throw UsageError("a link that carries nothing, or with a latency below 0 or of many years");
+}
+
+void check_links(const SimulationOptions& options) {
+  check_link(options.link);
+  const auto is_host = [&options](int host) {
+    return std::ranges::find(options.hosts, host) != options.hosts.end();
+  };
+  for (const LinkBetween& one : options.links) {
+    if (!is_host(one.host) || !is_host(one.other) || one.host == one.other)
+      throw UsageError(fmt::format("a link between the hosts {} and {}", one.host, one.other),
+                       {.remedy = "name two of SimulationOptions::hosts"});
+    check_link(one.link);
+  }
+}
+
+}  // namespace
+
 SimulationOptions checked(SimulationOptions options) {
   if (options.ranks < 1) throw UsageError("a simulation needs at least one rank");
   if (options.hosts.empty()) options.hosts.assign(static_cast<std::size_t>(options.ranks), 0);
@@ -218,10 +241,9 @@ SimulationOptions checked(SimulationOptions options) {
         {.remedy = "give one host for each rank, or none"});
   if (std::ranges::any_of(options.hosts, [](int host) { return host < 0; }))
     throw UsageError("hosts are numbered from 0");
-  if (!(options.link.bytes_per_second > 0) || options.link.latency < Duration(0) ||
-      options.link.latency > longest_time || options.death_notice < Duration(0) ||
-      options.death_notice > longest_time)
-    throw UsageError("a link that carries nothing, or a time below 0 or of many years");
+  check_links(options);
+  if (options.death_notice < Duration(0) || options.death_notice > longest_time)
+    throw UsageError("a notice of death after a time below 0, or of many years");
   const RandomFaults& drawn = options.random_faults;
   if (std::min({drawn.deaths, drawn.stalls, drawn.cuts, drawn.late}) < 0 ||
       drawn.within < Duration(0) || drawn.longest < Duration(0))

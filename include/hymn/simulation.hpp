@@ -83,7 +83,14 @@ struct RandomFaults {
 /// What carries messages between hosts. Those of one rank to another arrive in the order sent.
 struct SimulatedLink {
   Duration latency = std::chrono::microseconds(20);
-  double bytes_per_second = 1.25e9;  ///< of each host, in one direction
+  double bytes_per_second = 1.25e9;  ///< of the sending host, which sends one message at a time
+};
+
+/// The link between two hosts, in both directions, where it is unlike the others.
+struct LinkBetween {
+  int host = -1;
+  int other = -1;
+  SimulatedLink link{};
 };
 
 /// One thread was to go on where another would have: after it had come to so many points at which
@@ -107,7 +114,8 @@ struct SimulationOptions {
   RandomFaults random_faults{};
   /// While worlds are made, too.
   bool faults_from_start = false;
-  SimulatedLink link{};
+  SimulatedLink link{};              ///< between all hosts but these
+  std::vector<LinkBetween> links{};  ///< of two hosts each
   /// How long after a death the others hear of it.
   Duration death_notice = std::chrono::milliseconds(1);
   WorldOptions world{};

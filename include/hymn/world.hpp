@@ -52,6 +52,15 @@ struct WorldOptions {
   bool metrics = false;
 };
 
+/// The machines of a fake world, all of one kind. With neither file nor description: machines like
+/// this one (or as HYMN_TOPOLOGY_FILE has it).
+struct FakeTopology {
+  std::string file{};        ///< of one host: hwloc's XML, or hymn's JSON
+  std::string synthetic{};   ///< or as hwloc describes one: "pack:2 numa:1 core:8 pu:2"
+  int hosts = 1;             ///< among which ranks are shared out evenly, whole hosts after another
+  bool round_robin = false;  ///< or one rank to each host in turn
+};
+
 /// The operations of one kind over one path on this rank since the world was made.
 struct OperationMetrics {
   std::string path;  ///< "mpi", "shm", …
@@ -85,6 +94,17 @@ class HYMN_API World {
 
   /// From anything that can carry small messages; MPI is neither needed nor touched.
   static World over(std::shared_ptr<Exchange> exchange, const WorldOptions& options = {});
+
+  /// Rank `rank` of a world of `size` ranks of which no other is there: programs run alone, for
+  /// planning, capture and tests without a job. All calls return at once, and are recorded,
+  /// explained (with what processes over MPI would take on these machines) and captured as ever;
+  /// nothing is sent. Every other rank is taken to say and give what this one does, and a
+  /// reduction's result is one such input; buffers that a root or a sender elsewhere would fill
+  /// stay as they are. Buffers in the memory of GPUs, MPI's types and shrink() are refused.
+  /// Throws UsageError for ranks and hosts that cannot be, ConfigError for a machine that cannot be
+  /// read.
+  static World fake(int size, int rank, const FakeTopology& topology = {},
+                    const WorldOptions& options = {});
 
   /// The world of the rank whose thread this is: for callbacks that are given none, such as a
   /// backward pass, and for hooks that run on it, until it has ended. A rank's thread is the one on

@@ -70,6 +70,7 @@ Patience WorldContext::patience(std::string purpose, Timeout timeout) const {
   patience.clock = settings.clock;
   patience.oversubscribed = oversubscribed;
   patience.purpose = std::move(purpose);
+  patience.alone = settings.fake != nullptr;
   patience.is_hopeless = [this](int rank) { return peers.is_hopeless(rank); };
   patience.meanwhile = [this, purpose = patience.purpose] {
     // What is made by another thread must not keep a rank that leaves.

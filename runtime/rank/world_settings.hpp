@@ -9,6 +9,7 @@
 #include "collectives/dispatch/algo_policy.hpp"
 #include "hymn/process_group.hpp"
 #include "runtime/rank/arrival.hpp"
+#include "runtime/rank/fake_job.hpp"
 
 namespace hymn {
 class MemoryQuery;
@@ -32,6 +33,7 @@ struct WorldSettings {
   bool own_thread;
   bool in_one_process;  ///< all ranks are threads of this process
   std::optional<PretendedSite> site;
+  std::shared_ptr<const FakeJob> fake;  ///< null: the other ranks are there
 
   Timeout init_limit() const { return init_timeout.or_else(default_timeout); }
   /// How long the members of a new group wait for each other.

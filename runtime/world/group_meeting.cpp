@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/tag_text.hpp"
+#include "collectives/fake/fake_algorithms.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/peer_use.hpp"
@@ -53,7 +54,9 @@ std::string name_of(const Membership& membership) {
 GroupMeans GroupMeeting::hold(const Membership& membership, const GroupOptions& options,
                               Timeout limit) {
   std::shared_ptr<Exchange> exchange = means_.mux.channel(membership.uid);
-  Agreement agreement = agree(*exchange, membership, options, limit);
+  Agreement agreement = world_.settings.fake != nullptr
+                            ? imagine(membership)
+                            : agree(*exchange, membership, options, limit);
   // From here on all have met: who is late now has been waited for in this call.
   try {
     agreement.answers = answer(*exchange, membership, agreement.offers, limit);
@@ -148,9 +151,12 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
     for (std::size_t i = 0; i < means_.mechanisms.size(); ++i)
       means_.mechanisms[i]->open(made, agreement.offers.of[i], agreement.answers.of[i]);
   }
-  // What carried the bootstrap carries data too, where nothing better does.
-  add_pairwise_algorithms(made.algorithms, pairwise_models::over_exchange, made.transports.least(),
-                          shape);
+  PlanContext context = plan_context(std::move(agreement.layout), path);
+  if (world_.settings.fake != nullptr)
+    add_fake_algorithms(made.algorithms, std::make_shared<const PlanContext>(context), shape);
+  else  // What carried the bootstrap carries data too, where nothing better does.
+    add_pairwise_algorithms(made.algorithms, pairwise_models::over_exchange,
+                            made.transports.least(), shape);
   for (const auto& algorithm : made.algorithms)
     algorithm->set_recorded_as(
         world_.recorder.method_number(algorithm->path(), algorithm->model().method));
@@ -159,8 +165,7 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
                                          ? world_.settings.algo
                                          : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
                              .reproducibility = shape.reproducibility};
-  auto selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
-                                             plan_context(std::move(agreement.layout), path));
+  auto selector = std::make_unique<Selector>(std::move(made.algorithms), rules, std::move(context));
   for (const auto& tell : made.want_picker)
     tell([all = selector.get()](const Request& request) -> Algorithm& {
       return all->pick(request);
@@ -171,6 +176,15 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
           .exchange = std::move(exchange),
           .blocks = agreement.blocks,
           .on_gpus = on_gpus};
+}
+
+// Nobody has to be asked who is not there.
+GroupMeeting::Agreement GroupMeeting::imagine(const Membership& membership) const {
+  Agreement agreement;
+  agreement.blocks = false;
+  agreement.layout = world_.settings.fake->layout_of(membership.ranks);
+  agreement.offers.of.resize(means_.mechanisms.size());
+  return agreement;
 }
 
 // The members of a new group compare what they were called with, and learn where each other are and

@@ -52,6 +52,7 @@ class GroupMeeting {
   };
   Agreement agree(Exchange& exchange, const Membership& membership, const GroupOptions& options,
                   Timeout limit);
+  Agreement imagine(const Membership& membership) const;
   Words answer(Exchange& exchange, const Membership& membership, const Words& offers,
                Timeout limit);
   GroupMeans find_means(std::shared_ptr<Exchange> exchange, const Membership& membership,

@@ -52,17 +52,26 @@ WorldMet WorldMeeting::hold(const std::string& secret) {
     return pretends ? KnownMachine::of(site->machine)
                     : known_machine(world_.settings.config.topology_file);
   };
-  const TuningFile tuning = world_.rank() == 0 ? find_tuning(read) : TuningFile();
+  const std::shared_ptr<const FakeJob>& fake = world_.settings.fake;
+  const bool leads = world_.rank() == 0 || fake != nullptr;
+  const TuningFile tuning = leads ? find_tuning(read) : TuningFile();
   const auto words = all_gather(exchange_, all, tag_meet, own_words(tuning, secret), patience);
   const TuningFile found = this->read(words);
+  if (fake != nullptr) imagine_others(*fake);
   get_to_know();
-  met_.job = map_job(exchange_, arrivals_, read, patience);
+  met_.job = fake != nullptr ? fake->map_for(world_.rank())
+                             : map_job(exchange_, arrivals_, read, patience);
   world_.oversubscribed =
       met_.job.world.hosts[static_cast<std::size_t>(met_.job.host)].oversubscribed;
   bind_caller();
   met_.helper_cpus = helper_cpus();
   use_tuning(found);
   return std::move(met_);
+}
+
+void WorldMeeting::imagine_others(const FakeJob& fake) {
+  for (int rank = 0; rank < world_.settings.size; ++rank)
+    if (rank != world_.rank()) arrivals_[static_cast<std::size_t>(rank)] = fake.arrival_of(rank);
 }
 
 Bytes WorldMeeting::own_words(const TuningFile& file, const std::string& secret) const {

@@ -42,6 +42,7 @@ class WorldMeeting {
   Bytes own_words(const TuningFile& file, const std::string& secret) const;
   /// What rank 0 has said of tuning.
   TuningFile read(std::span<const Bytes> words);
+  void imagine_others(const FakeJob& fake);
   void check_settings(int rank, Unpacker& unpacker) const;
   TuningFile find_tuning(const MachineReader& read) const;
   void use_tuning(const TuningFile& file);

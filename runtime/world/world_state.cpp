@@ -23,7 +23,8 @@ WorldSettings settings_of(const WorldParts& parts) {
           .checks = options.checks.value_or(config.checks),
           .own_thread = parts.own_thread,
           .in_one_process = parts.in_one_process,
-          .site = parts.site};
+          .site = parts.site,
+          .fake = parts.fake};
 }
 
 bool writes_metrics(const Config& config) { return !config.metrics.text.empty(); }

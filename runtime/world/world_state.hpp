@@ -50,8 +50,9 @@ struct WorldParts {
   /// What can be seen of the ranks before they have met; null: nothing.
   std::shared_ptr<EarlySight> early{};
   const Clock* clock = &steady_clock();
-  bool in_one_process = false;          ///< all ranks are threads of this process
-  std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
+  bool in_one_process = false;            ///< all ranks are threads of this process
+  std::optional<PretendedSite> site{};    ///< instead of where the rank really is
+  std::shared_ptr<const FakeJob> fake{};  ///< null: the other ranks are there
 };
 
 class WorldState;

@@ -94,7 +94,8 @@ void WorldStore::end_turn(std::shared_ptr<Store> made) {
 std::shared_ptr<Store> WorldStore::make(Exchange& exchange, std::shared_ptr<Store> shared,
                                         bool one_host) {
   if (shared != nullptr) return shared;
-  if (world_.settings.size == 1) return std::make_shared<HashStore>();
+  if (world_.settings.size == 1 || world_.settings.fake != nullptr)
+    return std::make_shared<HashStore>();
   if (told_.empty()) told_ = meet(exchange, one_host);
   std::shared_ptr<Store> tcp = served_ != nullptr ? served_ : join();
   // For its answers; the world's own is for what waits for keys.

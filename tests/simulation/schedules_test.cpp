@@ -9,8 +9,8 @@
 
 #include "base/paths.hpp"
 #include "hymn/hymn.hpp"
-#include "hymn/simulation.hpp"
 #include "tests/simulation/layouts.hpp"
+#include "tests/simulation/simulations.hpp"
 #include "tests/support/blocks.hpp"
 #include "tests/support/known_call.hpp"
 #include "tests/support/rank_test.hpp"
@@ -108,25 +108,6 @@ TEST_P(Schedules, OfEveryAlgorithmOverSharedMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Schedules, testing::ValuesIn(collectives()),
                          [](const auto& type) { return std::string(to_string(type.param)); });
-
-/// Sums by whoever is left; what a rank has summed all that are left have.
-void sum_and_shrink(World& world, int times) {
-  ProcessGroup group = world.group();
-  bool is_new = false;
-  for (int done = 0; done < times;) {
-    try {
-      if (is_new) group.all_reduce(done, ReduceOp::min);
-      is_new = false;
-      std::int32_t sum = 1;
-      group.all_reduce(sum);
-      EXPECT_EQ(sum, group.size());
-      ++done;
-    } catch (const Error&) {
-      group = group.shrink();
-      is_new = true;
-    }
-  }
-}
 
 TEST(Schedules, OfShrinking) {
   for (int schedule = 0; schedule < schedules(); ++schedule) {

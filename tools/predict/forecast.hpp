@@ -7,7 +7,7 @@
 
 #include "hymn/program.hpp"
 #include "tools/explain/plan.hpp"
-#include "tools/predict/imagined_places.hpp"
+#include "topology/imagined_places.hpp"
 
 namespace hymn {
 
