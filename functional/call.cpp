@@ -203,6 +203,7 @@ std::vector<Array> call(const Collective& collective, std::span<const Array> inp
     Launch launch(collective, where.group(), *flight);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       outputs.push_back(launch.add(inputs[i], results[i]));
+    const detail::NotRecorded inside;  // as a call of ProcessGroup
     launch.start(options);
   }
   for (const Array& output : outputs) output.storage()->comes_from(flight);

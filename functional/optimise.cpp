@@ -216,6 +216,8 @@ class Optimiser {
 
 Program optimised(const Program& program, const OptimiseOptions& options) {
   functional::detail::require_sound(program);
+  const auto is_call = [](const ProgramNode& node) { return node.kind == NodeKind::call; };
+  if (std::ranges::any_of(program.nodes, is_call)) return program;
   return Optimiser(program, options).run();
 }
 

@@ -22,9 +22,10 @@ std::string told(const ArraySpec& value) {
 
 std::string label_of(const Program& program, const ProgramNode& node) {
   std::string label = name_of(node);
-  if (node.kind != NodeKind::collective) return label;
-  if (reduces(traits_of(node.collective.operation).type))
-    label += " " + std::string(to_string(node.collective.reduction.kind()));
+  const bool is_call = node.kind == NodeKind::call;
+  if (!is_call && node.kind != NodeKind::collective) return label;
+  const ReduceOp& reduction = is_call ? node.call.reduction : node.collective.reduction;
+  if (reduces(type_of(node))) label += " " + std::string(to_string(reduction.kind()));
   const ProgramGroup& group = program.groups[node.group];
   return label + " " + group.tag + " " + functional::detail::listed(group.ranks);
 }
@@ -49,6 +50,8 @@ std::string Program::to_dot() const {
     text += "  " + name + " [shape=box,label=" + quoted(label_of(*this, nodes[i])) + "];\n";
     for (const std::size_t value : nodes[i].inputs)
       text += line(source(value), name, told(values[value]));
+    for (const std::size_t call : nodes[i].calls)
+      text += line("n" + std::to_string(call), name, "ends");
   }
   if (!outputs.empty()) text += "  outputs [shape=plaintext];\n";
   for (const std::size_t value : outputs)

@@ -25,12 +25,15 @@ Enum named(const std::array<Enum, Count>& all, const std::string& name, const st
 
 // --- Out.
 
+void write_reduction(ordered_json& out, const ReduceOp& reduction) {
+  out["reduction"] = to_string(reduction.kind());
+  if (reduction.kind() == ReduceKind::premul_sum) out["factor"] = reduction.factor();
+}
+
 void write_collective(ordered_json& out, const Collective& collective) {
   const functional::OperationTraits& traits = traits_of(collective.operation);
   out["operation"] = traits.name;
-  if (reduces(traits.type)) out["reduction"] = to_string(collective.reduction.kind());
-  if (collective.reduction.kind() == ReduceKind::premul_sum)
-    out["factor"] = collective.reduction.factor();
+  if (reduces(traits.type)) write_reduction(out, collective.reduction);
   if (traits.has_dimension) out["dimensions"] = collective.dimensions;
   if (collective.operation == functional::Operation::broadcast) out["root"] = collective.root;
   if (collective.input_splits.has_value()) out["input_splits"] = *collective.input_splits;
@@ -39,11 +42,46 @@ void write_collective(ordered_json& out, const Collective& collective) {
     out["destinations"] = collective.destinations;
 }
 
+constexpr std::array layouts = {Layout::none, Layout::whole, Layout::equal, Layout::counted,
+                                Layout::list};
+
+constexpr std::string_view name_of_layout(Layout layout) {
+  switch (layout) {
+    case Layout::none:
+      return "none";
+    case Layout::whole:
+      return "whole";
+    case Layout::equal:
+      return "equal";
+    case Layout::counted:
+      return "counted";
+    case Layout::list:
+      return "list";
+  }
+  return {};
+}
+
+void write_call(ordered_json& out, const ProgramCall& call) {
+  out["operation"] = to_string(call.type);
+  if (reduces(call.type)) write_reduction(out, call.reduction);
+  if (call.peer != -1) out["peer"] = call.peer;
+  if (call.tag != 0) out["tag"] = call.tag;
+  out["input_layout"] = name_of_layout(call.input);
+  out["output_layout"] = name_of_layout(call.output);
+  if (call.input == Layout::counted) out["input_counts"] = call.input_counts;
+  if (call.output == Layout::counted) out["output_counts"] = call.output_counts;
+  if (call.more != 0) out["more"] = call.more;
+}
+
 ordered_json json_of(const ProgramNode& node) {
   ordered_json out{{"kind", traits_of(node.kind).name}};
   switch (node.kind) {
     case NodeKind::collective:
       write_collective(out, node.collective);
+      out["group"] = node.group;
+      break;
+    case NodeKind::call:
+      write_call(out, node.call);
       out["group"] = node.group;
       break;
     case NodeKind::view:
@@ -55,6 +93,8 @@ ordered_json json_of(const ProgramNode& node) {
       out["number"] = node.step_number;
       break;
     case NodeKind::wait:
+      if (!node.calls.empty()) out["calls"] = node.calls;
+      break;
     case NodeKind::copy:
       break;
   }
@@ -66,18 +106,41 @@ ordered_json json_of(const ProgramNode& node) {
 
 // --- In.
 
+ReduceOp reduction_from(const json& in) {
+  const auto kind = named(all_reduce_kinds, in.at("reduction").get<std::string>(), "reduction");
+  if (kind == ReduceKind::custom || kind == ReduceKind::opaque)
+    refuse("Program::from_json", "a reduction of a program's own cannot be data");
+  return kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(in.at("factor").get<double>())
+                                        : ReduceOp::of(kind);
+}
+
+Layout layout_from(const json& in, const char* key) {
+  const auto name = in.at(key).get<std::string>();
+  for (const Layout layout : layouts)
+    if (name_of_layout(layout) == name) return layout;
+  refuse("Program::from_json", "there is no layout '" + name + "'");
+}
+
+ProgramCall call_from(const json& in) {
+  using Counts = std::vector<std::size_t>;
+  ProgramCall call;
+  call.type = named(all_op_types, in.at("operation").get<std::string>(), "operation");
+  if (reduces(call.type)) call.reduction = reduction_from(in);
+  call.peer = in.value("peer", -1);
+  call.tag = in.value("tag", 0);
+  call.input = layout_from(in, "input_layout");
+  call.output = layout_from(in, "output_layout");
+  call.input_counts = in.value("input_counts", Counts());
+  call.output_counts = in.value("output_counts", Counts());
+  call.more = in.value("more", std::size_t{0});
+  return call;
+}
+
 Collective collective_from(const json& in) {
   Collective collective;
   collective.operation =
       named(functional::all_operations, in.at("operation").get<std::string>(), "operation");
-  if (reduces(traits_of(collective.operation).type)) {
-    const auto kind = named(all_reduce_kinds, in.at("reduction").get<std::string>(), "reduction");
-    collective.reduction = kind == ReduceKind::premul_sum
-                               ? ReduceOp::premul_sum(in.at("factor").get<double>())
-                               : ReduceOp::of(kind);
-    if (kind == ReduceKind::custom || kind == ReduceKind::opaque)
-      refuse("Program::from_json", "a reduction of a program's own cannot be data");
-  }
+  if (reduces(traits_of(collective.operation).type)) collective.reduction = reduction_from(in);
   using Sizes = std::vector<std::int64_t>;
   collective.dimensions = in.value("dimensions", Sizes());
   collective.root = in.value("root", -1);
@@ -99,6 +162,10 @@ ProgramNode node_from(const json& in) {
       node.collective = collective_from(in);
       node.group = in.at("group").get<std::size_t>();
       break;
+    case NodeKind::call:
+      node.call = call_from(in);
+      node.group = in.at("group").get<std::size_t>();
+      break;
     case NodeKind::view:
       node.strides = in.at("strides").get<Shape>();
       node.offset = in.at("offset").get<std::int64_t>();
@@ -108,6 +175,8 @@ ProgramNode node_from(const json& in) {
       node.step_number = in.at("number").get<std::size_t>();
       break;
     case NodeKind::wait:
+      node.calls = in.value("calls", std::vector<std::size_t>());
+      break;
     case NodeKind::copy:
       break;
   }

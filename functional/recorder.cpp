@@ -32,19 +32,19 @@ bool holds(const Array& whole, const Array& view) {
 
 Recorder* Recorder::current() { return recorder_of_this_thread; }
 
-Recorder::Recorder() {
-  if (recorder_of_this_thread != nullptr)
-    refuse("capture", "this thread is inside another capture",
-           "replay() what was captured inside it");
-  recorder_of_this_thread = this;
-}
+Recorder::Recorder() { recorder_of_this_thread = this; }
 
 Recorder::~Recorder() { recorder_of_this_thread = nullptr; }
 
-std::size_t Recorder::add_value(const Array& array, bool is_input) {
+std::size_t Recorder::add_value(ArraySpec spec, bool is_input) {
   const std::size_t value = captured_.program.values.size();
-  captured_.program.values.push_back(array.spec());
+  captured_.program.values.push_back(std::move(spec));
   if (is_input) captured_.program.inputs.push_back(value);
+  return value;
+}
+
+std::size_t Recorder::add_value(const Array& array, bool is_input) {
+  const std::size_t value = add_value(array.spec(), is_input);
   known_[array.storage().get()].push_back({array, value});
   return value;
 }
@@ -73,9 +73,8 @@ std::vector<std::size_t> Recorder::values_of(std::span<const Array> arrays) {
   return values;
 }
 
-std::size_t Recorder::group_of(const Where& where) {
+std::size_t Recorder::group_of(const ProgramGroup& group) {
   std::vector<ProgramGroup>& groups = captured_.program.groups;
-  const ProgramGroup group{where.tag(), where.ranks()};
   const auto found = std::find(groups.begin(), groups.end(), group);
   if (found != groups.end()) return static_cast<std::size_t>(found - groups.begin());
   groups.push_back(group);
@@ -100,7 +99,7 @@ void Recorder::record_collective(const Collective& collective, std::span<const A
   std::vector<std::size_t> taken = values_of(inputs);
   ProgramNode& node = add_node(NodeKind::collective, std::move(taken));
   node.collective = collective;
-  node.group = group_of(where);
+  node.group = group_of({where.tag(), where.ranks()});
   flights_[outputs.front().storage()->flight().get()] = captured_.program.nodes.size() - 1;
   for (const Array& output : outputs) node.outputs.push_back(add_value(output, false));
 }

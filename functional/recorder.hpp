@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hymn/call_observer.hpp"
 #include "hymn/capture.hpp"
 
 namespace hymn::functional::detail {
@@ -15,7 +16,7 @@ namespace hymn::functional::detail {
 class Flight;
 class Storage;
 
-class Recorder {
+class Recorder final : private CallObserver {
  public:
   /// Of this thread; null: nothing is captured.
   static Recorder* current();
@@ -24,7 +25,7 @@ class Recorder {
   Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
-  ~Recorder();
+  ~Recorder() override;
 
   void add_input(const Array& array) { add_value(array, true); }
   void record_collective(const Collective& collective, std::span<const Array> inputs,
@@ -49,16 +50,23 @@ class Recorder {
     std::size_t value;
   };
 
+  // In record_calls.cpp: of ProcessGroup.
+  void called(const ObservedCall& call) override;
+  void waited(const void* work) override;
+  void record_request(const Request& request, const ProgramGroup& group, std::size_t more);
+
+  std::size_t add_value(ArraySpec spec, bool is_input);
   std::size_t add_value(const Array& array, bool is_input);
   /// Of an array: what made it, a view of that, or another input.
   std::size_t value_of(const Array& array);
   std::vector<std::size_t> values_of(std::span<const Array> arrays);
-  std::size_t group_of(const Where& where);
+  std::size_t group_of(const ProgramGroup& group);
   ProgramNode& add_node(NodeKind kind, std::vector<std::size_t> inputs);
 
   Captured captured_;
   std::map<const Storage*, std::vector<Known>> known_;
-  std::map<const Flight*, std::size_t> flights_;  // of a node
+  std::map<const Flight*, std::size_t> flights_;             // of a node
+  std::map<const void*, std::vector<std::size_t>> works_{};  // and of calls in flight
 };
 
 /// While it lives nothing of this thread is captured.

@@ -3,6 +3,7 @@
 #include "functional/fail.hpp"
 #include "functional/program.hpp"
 #include "functional/recorder.hpp"
+#include "functional/replay_call.hpp"
 #include "hymn/capture.hpp"
 #include "hymn/world.hpp"
 
@@ -15,7 +16,10 @@ using functional::detail::refuse;
 class Replayer {
  public:
   Replayer(const Captured& captured, World& world)
-      : captured_(captured), program_(captured.program), values_(program_.values.size()) {
+      : captured_(captured),
+        program_(captured.program),
+        values_(program_.values.size()),
+        calls_(program_, values_) {
     for (const ProgramGroup& group : program_.groups) groups_.push_back(where_of(world, group));
   }
 
@@ -36,6 +40,7 @@ class Replayer {
 
   void play() {
     for (const ProgramNode& node : program_.nodes) play(node);
+    calls_.wait_for_all();
   }
 
   std::vector<Array> outputs() const { return of(program_.outputs); }
@@ -59,9 +64,12 @@ class Replayer {
     switch (node.kind) {
       case NodeKind::collective:
         return collect(node, inputs);
+      case NodeKind::call:
+        return calls_.start(static_cast<std::size_t>(&node - program_.nodes.data()),
+                            groups_[node.group].group());
       case NodeKind::wait:
         for (const Array& input : inputs) input.wait();
-        return;
+        return calls_.wait(node.calls);
       case NodeKind::view:
         values_[node.outputs[0]] = inputs[0].contiguous().as_strided(
             program_.values[node.outputs[0]].shape, node.strides, node.offset);
@@ -100,6 +108,7 @@ class Replayer {
   const Program& program_;
   std::vector<Where> groups_;
   std::vector<Array> values_;
+  functional::detail::ReplayedCalls calls_;
 };
 
 }  // namespace

@@ -31,15 +31,14 @@ void tell_dropped(int rank, const std::string& operation) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-/// What calls that have failed may still read and write, whoever carries them (docs/errors.md).
+}  // namespace
+
 void leave_behind(std::vector<std::shared_ptr<void>> memory) {
   static std::mutex mutex;
   static auto* left = new std::vector<std::shared_ptr<void>>();
   std::lock_guard lock(mutex);
   for (std::shared_ptr<void>& each : memory) left->push_back(std::move(each));
 }
-
-}  // namespace
 
 Flight::~Flight() {
   if (over_ || !work_.valid()) return;

@@ -14,6 +14,10 @@
 
 namespace hymn::functional::detail {
 
+/// Never frees it: calls that have failed may still read and write there, whoever carries them
+/// (docs/errors.md). Any thread may call.
+void leave_behind(std::vector<std::shared_ptr<void>> memory);
+
 /// A call in flight, with all memory that it reads and writes. What comes out of it holds it; the
 /// last to let go waits for it, as its memory must stay until then.
 class Flight {

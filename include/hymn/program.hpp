@@ -14,15 +14,17 @@
 #include "hymn/described.hpp"
 #include "hymn/export.hpp"
 #include "hymn/functional.hpp"
+#include "hymn/request.hpp"
 
 namespace hymn {
 
 enum class NodeKind : std::uint8_t {
-  collective,
-  wait,  ///< for all that its inputs come from
-  view,  ///< another layout of the same memory
-  copy,  ///< a contiguous one
-  step,  ///< of the program's own: functional::apply()
+  collective,  ///< a functional one
+  call,        ///< of ProcessGroup
+  wait,        ///< for all that its inputs come from
+  view,        ///< another layout of the same memory
+  copy,        ///< a contiguous one
+  step,        ///< of the program's own: functional::apply()
 };
 struct NodeTraits {
   std::string_view name{};
@@ -32,6 +34,8 @@ constexpr NodeTraits define(NodeKind kind) {
   switch (kind) {
     case NodeKind::collective:
       return {"collective"};
+    case NodeKind::call:
+      return {"call"};
     case NodeKind::wait:
       return {"wait_tensor"};
     case NodeKind::view:
@@ -45,6 +49,21 @@ constexpr NodeTraits define(NodeKind kind) {
 }
 constexpr const NodeTraits& traits_of(NodeKind kind) noexcept { return hymn::detail::row_of(kind); }
 
+/// A call of ProcessGroup, without its buffers and its group: as Request. Its inputs and outputs
+/// are values of one dimension: one for each buffer, each of them made anew.
+struct ProgramCall {
+  OpType type = OpType::barrier;
+  ReduceOp reduction{};  ///< where it reduces
+  int peer = -1;         ///< as Request::peer
+  int tag = 0;
+  Layout input = Layout::none;
+  Layout output = Layout::none;
+  std::vector<std::size_t> input_counts{};  ///< of Layout::counted
+  std::vector<std::size_t> output_counts{};
+  /// With as many nodes behind this one it is one call: a batch, or coalesced ones.
+  std::size_t more = 0;
+};
+
 /// What is done, in the order in which it is done.
 struct ProgramNode {
   NodeKind kind = NodeKind::collective;
@@ -53,7 +72,9 @@ struct ProgramNode {
   bool is_backward = false;            ///< made by a Vjp
 
   functional::Collective collective{};  ///< of a collective
-  std::size_t group = 0;                ///< of a collective: into Program::groups
+  ProgramCall call{};                   ///< of a call
+  std::size_t group = 0;                ///< of a collective or a call: into Program::groups
+  std::vector<std::size_t> calls{};     ///< of a wait: nodes of calls for which it waits, too
 
   Shape strides{};          ///< of a view
   std::int64_t offset = 0;  ///< of a view: of its first element, in the memory of its input
@@ -100,10 +121,14 @@ struct OptimiseOptions {
   bool groups_are_reproducible = false;
 };
 
+/// What a collective or a call does.
+HYMN_API OpType type_of(const ProgramNode& node);
+
 /// The same program with less waiting: calls are started as early, and waited for as late, as what
 /// they take and give lets them be; waits that change nothing are gone; neighbours of one kind,
 /// dtype, reduction and group are coalesced. Collectives keep their order. Results have the same
-/// bits.
+/// bits. Programs with calls of ProcessGroup stay as they are: what such calls take and give lies
+/// in memory that the program uses in ways that are not seen.
 ///
 /// All ranks must come to the same calls: with several programs, one for each rank, that is proven
 /// (find_mismatch()), and where it does not hold they are returned as they were.

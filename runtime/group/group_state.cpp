@@ -9,6 +9,7 @@
 #include "collectives/plain_request.hpp"
 #include "collectives/validate.hpp"
 #include "runtime/group/call_title.hpp"
+#include "runtime/group/observed.hpp"
 #include "runtime/group/work_starter.hpp"
 
 namespace hymn::detail {
@@ -143,8 +144,12 @@ RecvStatus GroupState::run(const Request& request, const CallOptions& options,
   if (works_.scopes().are_open() && WorkStarter(*this, options, site).capture({&request, 1}))
       [[unlikely]]
     return {};
-  return works_.ending_what_is_given_up(
-      [&] { return run_to_its_end(request, options, site, ready); });
+  const RecvStatus status =
+      works_.ending_what_is_given_up([&] { return run_to_its_end(request, options, site, ready); });
+  // What is ordered by a stream has been started, and told.
+  if (CallObserver* const observer = call_observer(); observer && !options.stream) [[unlikely]]
+    tell_observer(*observer, members_, {&request, 1}, nullptr);
+  return status;
 }
 
 RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& options,

@@ -7,6 +7,7 @@
 #include "collectives/validate_view.hpp"
 #include "runtime/group/batch_memory.hpp"
 #include "runtime/group/call_title.hpp"
+#include "runtime/group/observed.hpp"
 #include "runtime/group/self_messages.hpp"
 #include "runtime/group/work_wait.hpp"
 
@@ -50,7 +51,7 @@ std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
       add_part(*work, ordered(request));
       prepare_parts(*work, &asked);
     }
-    launch(work);
+    launch(work, {&request, 1});
     return work;
   });
 }
@@ -70,7 +71,7 @@ std::shared_ptr<WorkState> WorkStarter::start_composed(const Request& request,
       compose(part, pick(part.call));
       prepare_parts(*work, &asked);
     }
-    launch(work);
+    launch(work, {&request, 1});
     return work;
   });
 }
@@ -108,7 +109,7 @@ std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> opera
       prepare_self_messages(work->parts(), group_.members_);
       prepare_parts(*work, nullptr);
     }
-    launch(work);
+    launch(work, requests);
     return work;
   });
 }
@@ -155,7 +156,7 @@ std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request>
     const bool member = group_.admit(type);
     auto work = make_work(type);
     if (member) add_whole(*work, requests);
-    launch(work);
+    launch(work, requests);
     return work;
   });
 }
@@ -236,12 +237,15 @@ Algorithm& WorkStarter::pick(const Call& call) const {
   }
 }
 
-void WorkStarter::launch(const std::shared_ptr<WorkState>& work) const {
+void WorkStarter::launch(const std::shared_ptr<WorkState>& work,
+                         std::span<const Request> requests) const {
   carry_out(work, {.site = site_,
                    .limit = group_.limit_of(options_),
                    .in_background = true,
                    .bundle_bytes = bundles_.together});
   if (options_.stream != nullptr) WorkWait(*work).await_enqueued();
+  if (CallObserver* const observer = call_observer()) [[unlikely]]
+    tell_observer(*observer, group_.members_, requests, work.get());
 }
 
 // What can still go wrong before a number is taken.

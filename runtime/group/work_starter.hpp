@@ -63,7 +63,8 @@ class WorkStarter {
   /// After all parts of the work were added; `asked` as in GroupState::require_members().
   void prepare_parts(WorkState& work, const GroupState::Asked* asked) const;
   Algorithm& pick(const Call& call) const;
-  void launch(const std::shared_ptr<WorkState>& work) const;
+  /// `requests`: as they were given.
+  void launch(const std::shared_ptr<WorkState>& work, std::span<const Request> requests) const;
   void examine(const WorkState& work, const CallContext& note) const;
   void carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const;
 

@@ -23,7 +23,8 @@ std::string summary(const std::vector<Program>& programs) {
   std::size_t calls = 0;
   std::set<std::pair<std::string, std::vector<int>>> groups;
   for (const Program& program : programs) {
-    calls += program.count(traits_of(NodeKind::collective).name);
+    calls += program.count(traits_of(NodeKind::collective).name) +
+             program.count(traits_of(NodeKind::call).name);
     for (const ProgramGroup& group : program.groups) groups.emplace(group.tag, group.ranks);
   }
   return fmt::format("{} program{} match{}: {} call{} on {} group{}\n", programs.size(),

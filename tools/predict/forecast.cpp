@@ -32,9 +32,13 @@ class Playing {
   void play(const ProgramNode& node) {
     switch (node.kind) {
       case NodeKind::collective:
-        return give(node, call(node));
+      case NodeKind::call:
+        calls_end_[&node] = call(node);
+        return give(node, calls_end_[&node]);
       case NodeKind::wait:
         clock_ = std::max(clock_, ready_of(node));
+        for (const std::size_t before : node.calls)
+          clock_ = std::max(clock_, calls_end_[&program_.nodes[before]]);
         return;
       case NodeKind::view:
         return give(node, ready_of(node));
@@ -55,6 +59,11 @@ class Playing {
     for (const std::size_t value : node.outputs) ready_[value] = when;
   }
 
+  DataType dtype_of(const ProgramNode& node) const {
+    const std::vector<std::size_t>& some = node.inputs.empty() ? node.outputs : node.inputs;
+    return some.empty() ? DataType::uint8 : program_.values[some.front()].dtype;
+  }
+
   /// When it is over.
   double call(const ProgramNode& node) {
     const double us = time_of(node);
@@ -67,19 +76,19 @@ class Playing {
 
   double time_of(const ProgramNode& node) {
     const GroupLayout& layout = layout_of(node.group);
-    const auto& traits = functional::traits_of(node.collective.operation);
-    ForecastCall one{.name = std::string(traits.name), .ranks = layout.size};
+    ForecastCall one{.name = name_of(node), .ranks = layout.size};
     one.hosts = static_cast<int>(layout.hosts.size());
     one.bytes = std::max(bytes_of(program_, node.inputs), bytes_of(program_, node.outputs));
-    if (layout.size > 1) plan(one, node, traits.type, layout);
+    if (layout.size > 1) plan(one, node, layout);
     return note(std::move(one));
   }
 
-  void plan(ForecastCall& one, const ProgramNode& node, OpType type, const GroupLayout& layout) {
+  void plan(ForecastCall& one, const ProgramNode& node, const GroupLayout& layout) {
     PlanTask task = rest_;
-    task.query.type = type;
-    task.query.dtype = program_.values[node.inputs.front()].dtype;
-    task.query.op = node.collective.reduction.kind();
+    task.query.type = type_of(node);
+    task.query.dtype = dtype_of(node);
+    task.query.op =
+        node.kind == NodeKind::call ? node.call.reduction.kind() : node.collective.reduction.kind();
     task.context.layout = layout;
     task.min_bytes = task.max_bytes = std::max(one.bytes, size_of(task.query.dtype));
     const PlanRange range = plan_ranges(task).front();
@@ -121,6 +130,7 @@ class Playing {
   Forecast forecast_;
   double clock_ = 0;
   std::vector<double> ready_;
+  std::map<const ProgramNode*, double> calls_end_;
   std::map<std::size_t, double> group_is_free_;
   std::map<std::size_t, GroupLayout> layouts_;
 };
