@@ -44,16 +44,16 @@ endif()
 # Carried by every target of this project, never by what is installed.
 add_library(hymn_flags INTERFACE)
 target_compile_options(hymn_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow
   # A case for each enumerator, default or not: who adds one is led to whatever depends on it.
-  -Werror=switch-enum
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Werror=switch-enum>
+  $<$<COMPILE_LANGUAGE:Fortran>:-Wall -Wextra>
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
   # g++ 12 finds these where it has inlined the standard library, and is wrong (its bug 105651).
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized>
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:C,CXX>>:-Wno-restrict -Wno-maybe-uninitialized>
   # Where sources are united g++ takes them for headers, in which this would be wrong.
   $<$<AND:$<BOOL:${HYMN_UNITY}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>
   # clang blames us for what libstdc++ 12 uses inside std::stable_partition.
-  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${HYMN_WERROR}>:-Werror>)
 # g++ looks for what it needs no more each time that its heap has doubled beyond 128 MiB, which takes a
 # seventh of its time. Where a core has 4 GiB it need not look below one.

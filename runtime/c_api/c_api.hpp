@@ -84,6 +84,7 @@ Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& cal
 /// What this thread has said of its calls.
 struct Caller {
   const void* site = nullptr;                     ///< null: where they return to
+  const void* named_site = nullptr;               ///< of hymnThreadSetSite; then `site`, too
   double timeout_seconds = HYMN_TIMEOUT_DEFAULT;  ///< as an option
 };
 extern constinit thread_local Caller caller;

@@ -22,8 +22,13 @@ hymnResult_t hymnThreadSetSite(hymnSite_t site) {
   return guarded(__func__, [&] {
     if (site != 0 && !hymn::has_named_site(hymn::NamedSites::of_process().table(), site))
       throw hymn::UsageError(fmt::format("{:#x} is not a hymnSite_t", site));
-    caller.site = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(site));
+    caller.named_site = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(site));
+    caller.site = caller.named_site;
   });
+}
+
+void hymnThreadSetCaller(const void* address) {
+  caller.site = caller.named_site != nullptr ? caller.named_site : address;
 }
 
 hymnResult_t hymnThreadSetTimeout(double seconds) {

@@ -1,0 +1,40 @@
+# The Fortran compiler for libhymn-fortran (HYMN_FORTRAN): gfortran, of version 12 or newer, whose
+# descriptors of arrays of any type and rank are right.
+
+set(HYMN_FORTRAN AUTO CACHE STRING
+    "Build libhymn-fortran: ON, OFF, or AUTO: where gfortran 12 or newer is found")
+# Why it is not built; empty where it is.
+set(hymn_no_fortran "")
+
+if(HYMN_FORTRAN STREQUAL "OFF")
+  set(hymn_no_fortran "HYMN_FORTRAN is OFF")
+elseif(HYMN_SANITIZE)
+  set(hymn_no_fortran "gfortran has the sanitizers of another compiler")
+else()
+  include(CheckLanguage)
+  # Not what CMake finds first: it would take Intel's, and a clang's flang.
+  if(NOT CMAKE_Fortran_COMPILER AND NOT DEFINED ENV{FC})
+    find_program(HYMN_GFORTRAN NAMES gfortran gfortran-14 gfortran-13 gfortran-12)
+    mark_as_advanced(HYMN_GFORTRAN)
+    if(HYMN_GFORTRAN)
+      set(CMAKE_Fortran_COMPILER "${HYMN_GFORTRAN}")
+    endif()
+  endif()
+  check_language(Fortran)
+  if(CMAKE_Fortran_COMPILER)
+    enable_language(Fortran)
+  endif()
+  if(NOT CMAKE_Fortran_COMPILER)
+    set(hymn_no_fortran "there is no gfortran")
+  elseif(NOT CMAKE_Fortran_COMPILER_ID STREQUAL "GNU" OR CMAKE_Fortran_COMPILER_VERSION VERSION_LESS 12)
+    set(hymn_no_fortran
+        "${CMAKE_Fortran_COMPILER} is ${CMAKE_Fortran_COMPILER_ID} ${CMAKE_Fortran_COMPILER_VERSION}")
+  endif()
+endif()
+if(hymn_no_fortran)
+  if(HYMN_FORTRAN STREQUAL "ON")
+    message(FATAL_ERROR "HYMN_FORTRAN is ON, but ${hymn_no_fortran}: install gfortran 12 or newer, "
+                        "give -DCMAKE_Fortran_COMPILER=PATH, or leave HYMN_FORTRAN at AUTO")
+  endif()
+  message(STATUS "libhymn-fortran is not built: ${hymn_no_fortran}")
+endif()

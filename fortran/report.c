@@ -1,0 +1,79 @@
+// What went wrong, told in the way of Fortran.
+#include "fortran/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { text_bytes = 4096 };
+static _Thread_local char last_text[text_bytes];
+
+/// In hymn.f90: what the program has written so far must not get lost.
+void hymn_fortran_flush(void);
+
+const char* fortran_last_error(void) { return last_text; }
+
+// " [rank 2, group 'layers', hymn_gather]", as the errors of hymn itself end.
+static void name_the_place(const FortranReport* report, char* end, size_t bytes) {
+  const char* tag = NULL;
+  int rank = -1, global = -1;
+  if (report->group == NULL || hymnGroupRank(report->group, &rank) != hymnSuccess ||
+      hymnGroupTag(report->group, &tag) != hymnSuccess) {
+    snprintf(end, bytes, " [%s]", report->procedure);
+    return;
+  }
+  const char* group = tag[0] == '\0' ? "default_pg" : tag;
+  if (rank < 0 || hymnGroupToGlobal(report->group, rank, &global) != hymnSuccess)
+    snprintf(end, bytes, " [group '%s', %s]", group, report->procedure);
+  else
+    snprintf(end, bytes, " [rank %d, group '%s', %s]", global, group, report->procedure);
+}
+
+void fortran_fault(FortranReport* report, hymnResult_t code, const char* format, ...) {
+  if (report->result != hymnSuccess) return;
+  char text[text_bytes / 2], place[text_bytes / 4];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  name_the_place(report, place, sizeof place);
+  snprintf(last_text, sizeof last_text, "%s: %s%s", report->procedure, text, place);
+  report->result = code;
+}
+
+void fortran_check(FortranReport* report, hymnResult_t result) {
+  if (report->result != hymnSuccess || result == hymnSuccess) return;
+  // "hymnAllReduce: …": who has called hymn_all_reduce does not know that name.
+  const char* text = hymnGetLastError();
+  const size_t name =
+      strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789");
+  const int has_name = strncmp(text, "hymn", 4) == 0 && text[name] == ':';
+  snprintf(last_text, sizeof last_text, "%s%s%s", report->procedure, has_name ? "" : ": ",
+           has_name ? text + name : text);
+  report->result = result;
+}
+
+// As an intrinsic defines its errmsg: cut off, or padded with blanks.
+static void assign(const CFI_cdesc_t* errmsg, const char* text) {
+  const size_t room = errmsg->elem_len, length = strlen(text);
+  const size_t taken = length < room ? length : room;
+  memcpy(errmsg->base_addr, text, taken);
+  memset((char*)errmsg->base_addr + taken, ' ', room - taken);
+}
+
+// Not exit(): what MPI does there waits for ranks that may be waiting for this one. That this one
+// is gone tells them.
+static _Noreturn void end_the_program(void) {
+  hymn_fortran_flush();
+  fprintf(stderr, "%s\n", last_text);
+  fflush(NULL);
+  _Exit(1);
+}
+
+void fortran_finish(const FortranReport* report) {
+  if (report->stat != NULL) *report->stat = (int)report->result;
+  if (report->result == hymnSuccess) return;
+  if (report->stat == NULL) end_the_program();
+  if (report->errmsg != NULL) assign(report->errmsg, last_text);
+}
