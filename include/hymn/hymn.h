@@ -38,10 +38,10 @@ HYMN_API hymnResult_t hymnSiteCreate(const char* file, int line, hymnSite_t* sit
 /// and other ranks name the place where they name the line of a C program. 0: from where they
 /// return to, as before. hymnUsageError: what hymnSiteCreate has not made.
 HYMN_API hymnResult_t hymnThreadSetSite(hymnSite_t site);
-/// For compiled bindings, whose own functions would else be where all calls come from: calls of this
-/// thread, as above, come from where `address` returns to (__builtin_return_address(0) of a function
-/// of the binding), from now on. NULL, which who has set it sets again: as before. A site of
-/// hymnThreadSetSite goes before it. Never fails.
+/// For compiled bindings, whose own functions would else be where all calls come from: calls of
+/// this thread, as above, come from where `address` returns to (__builtin_return_address(0) of a
+/// function of the binding), from now on. NULL, which who has set it sets again: as before. A site
+/// of hymnThreadSetSite goes before it. Never fails.
 HYMN_API void hymnThreadSetCaller(const void* address);
 /// The limit of the operations that this thread starts from now on, whichever group they belong to,
 /// but those of meshes and joins; HYMN_TIMEOUT_DEFAULT: their group's, as before. What is gathered

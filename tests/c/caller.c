@@ -46,6 +46,34 @@ static void test_places(hymnWorld_t world) {
   CHECK_OK(hymnGroupFree(group));
 }
 
+// A receive that nobody sends to: copies the place that its error names, "(at …)".
+static void receive_from(hymnGroup_t group, char* place, size_t bytes) {
+  int32_t value = 0;
+  CHECK_FAILS(hymnTimeoutError, "limit 0.100 s",
+              hymnRecv(&value, 1, hymnInt32, 1, 4, group, NULL, NULL));
+  const char* begin = strstr(hymnGetLastError(), "(at ");
+  CHECK(begin != NULL);
+  snprintf(place, bytes, "%.*s", (int)strcspn(begin, ")"), begin);
+}
+
+// A binding says where its own function returns to; a place of hymnThreadSetSite goes before it.
+static void test_address(hymnGroup_t group) {
+  char own[200], given[200], named[200], again[200];
+  hymnSite_t site = 0;
+  receive_from(group, own, sizeof own);
+  hymnThreadSetCaller((const char*)(uintptr_t)&test_places + 1);
+  receive_from(group, given, sizeof given);
+  CHECK_OK(hymnSiteCreate("/a/solve.py", 30, &site));
+  CHECK_OK(hymnThreadSetSite(site));
+  hymnThreadSetCaller((const char*)(uintptr_t)&test_places + 1);
+  receive_from(group, named, sizeof named);
+  hymnThreadSetCaller(NULL);
+  CHECK_OK(hymnThreadSetSite(0));
+  receive_from(group, again, sizeof again);
+  CHECK(strcmp(own, again) == 0 && strcmp(own, given) != 0);
+  CHECK(strstr(named, "solve.py:30") != NULL);
+}
+
 // What is gathered has the limit of the end of the scope.
 static void test_limit_of_scope(hymnGroup_t group, int rank) {
   int32_t value = 1;
@@ -74,6 +102,8 @@ static void test_limit(hymnWorld_t world) {
     CHECK_FAILS(hymnTimeoutError, "limit 0.300 s",
                 hymnRecv(&value, 1, hymnInt32, 1, 5, group, NULL, NULL));
   test_limit_of_scope(group, rank);
+  CHECK_OK(hymnThreadSetTimeout(0.1));
+  if (rank == 0) test_address(group);
   CHECK_OK(hymnThreadSetTimeout(HYMN_TIMEOUT_DEFAULT));
   if (rank == 0) {
     CHECK_OK(hymnGroupGetTimeout(group, &seconds));

@@ -29,7 +29,7 @@ with_cmake() {
   cmake -S "$root/tests/package/$1" -B "$folder" "-DCMAKE_PREFIX_PATH=$prefix"
   cmake --build "$folder"
   run_on_two_ranks "$folder/main"
-  run_on_two_ranks "$folder/mpi_main"
+  if [ -x "$folder/mpi_main" ]; then run_on_two_ranks "$folder/mpi_main"; fi
   for program in training_main functional_main; do
     if [ -x "$folder/$program" ]; then run_on_two_ranks "$folder/$program"; fi
   done
@@ -62,6 +62,32 @@ with_pkg_config() {
     (cd "$folder" && sh -c "$line")
     run_on_two_ranks "$folder/a.out" </dev/null
   done <"$folder/lines"
+}
+
+# The line of README for Fortran.
+with_pkg_config_fortran() {
+  PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name hymn-fortran.pc)")
+  export PKG_CONFIG_PATH
+  libraries=$(pkg-config --variable=libdir hymn)
+  folder=$work/$step
+  rm -rf "$folder"
+  mkdir -p "$folder/bin"
+  cp "$root/tests/package/fortran/main.f90" "$folder/program.f90"
+  ln -s "$FC" "$folder/bin/gfortran"
+  line=$(sed -n '/^With pkg-config:$/,/^```$/s/^gfortran /&/p' "$root/README.md")
+  echo "$line"
+  (cd "$folder" && PATH="$folder/bin:$PATH" sh -c "$line")
+  run_on_two_ranks "$folder/a.out"
+}
+
+# What hymn.f90 and the C functions behind it are called, and nothing else.
+fortran_exports_only_its_own() {
+  nm -D --defined-only "$(find "$prefix" -name 'libhymn-fortran.so')" | awk '{print $NF}' >"$work/names"
+  grep -q '^hymnFortranAllReduce$' "$work/names"
+  if grep -Ev '^(hymnFortran[A-Z]|hymn_fortran_|__hymn_MOD_)' "$work/names"; then
+    echo "libhymn-fortran.so exports these, which are not hymn's" >&2
+    exit 1
+  fi
 }
 
 # Threads of the library's, and what it does at exit, outlive a dlclose.
@@ -153,7 +179,10 @@ case "$step" in
   install) install_and_move ;;
   cmake_cxx) with_cmake cxx ;;
   cmake_c) with_cmake c ;;
+  cmake_fortran) with_cmake fortran ;;
   pkgconfig) with_pkg_config ;;
+  pkgconfig_fortran) with_pkg_config_fortran ;;
+  fortran_symbols) fortran_exports_only_its_own ;;
   nodelete) stays_loaded ;;
   size) stays_small ;;
   symbols) exports_only_its_own ;;
