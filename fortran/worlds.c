@@ -70,7 +70,7 @@ HYMN_API void hymnFortranInitFromComm(hymnWorld_t* world, const CFI_cdesc_t* com
 HYMN_API void hymnFortranFinalize(hymnWorld_t* world, int* stat, const CFI_cdesc_t* errmsg) {
   FORTRAN_BEGIN("hymn_finalize", NULL);
   fortran_check(&report, hymnFinalize(*world));
-  *world = NULL;
+  if (report.result != hymnUsageError) *world = NULL;  // it was not refused
   FORTRAN_END;
 }
 

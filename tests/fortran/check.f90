@@ -1,5 +1,5 @@
-! What the Fortran tests check with. A failed check ends the process at once, and so the whole mpirun
-! job.
+! What the Fortran tests check with. A failed check ends the process at once, and so the whole
+! mpirun job.
 module check
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit

@@ -1,4 +1,5 @@
-! All collectives on arrays of ranks 0 to 3, of every type of Fortran that hymn has, contiguous and not.
+! All collectives on arrays of ranks 0 to 3, of every type of Fortran that hymn has, contiguous and
+! not.
 program collectives_test
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   use check

@@ -116,11 +116,16 @@ contains
     call hymn_all_reduce(hymn_in_place, truths, hymn_sum, group, stat=stat, errmsg=text)
     call expect_failure(hymn_unsupported_error, stat, text, 'recvbuf is logical')
     call hymn_all_reduce(hymn_in_place, in, hymn_sum, group, hymn_int16, stat=stat, errmsg=text)
-    call expect_failure(hymn_usage_error, stat, text, 'elements have 4 bytes; those of the dtype have 2')
+    call expect_failure(hymn_usage_error, stat, text, &
+      & 'elements have 4 bytes; those of the dtype have 2')
     call hymn_reduce_scatter(hymn_in_place, in, hymn_sum, group, stat=stat, errmsg=text)
     call expect_failure(hymn_usage_error, stat, text, 'sendbuf cannot be hymn_in_place')
-    call hymn_all_gather(in, out(1:4 * size_ - 4), group, stat=stat, errmsg=text)
-    if (size_ < 3) call expect_failure(hymn_usage_error, stat, text, 'which should have')
+    call hymn_all_gather(in, out(1:3), group, stat=stat, errmsg=text)
+    call expect_failure(hymn_usage_error, stat, text, 'recvbuf 3, which should have')
+    call hymn_reduce_scatter(out, in, hymn_sum, group, stat=stat, errmsg=text)
+    if (size_ == 2) call expect_failure(hymn_usage_error, stat, text, &
+      & 'sendbuf has 5 elements, which are no equal blocks for 2 ranks')
+    call expect(stat == hymn_usage_error, 'blocks that are not equal')
     counts = 1
     call hymn_all_gatherv(in, out, counts, group, stat=stat, errmsg=text)
     call expect_failure(hymn_usage_error, stat, text, 'entries, for a group of')
@@ -163,7 +168,8 @@ contains
     integer, asynchronous :: values(6)
     type(hymn_work) :: work
     values = 1
-    call hymn_iall_reduce(hymn_in_place, values(1:6:2), hymn_sum, group, work, stat=stat, errmsg=text)
+    call hymn_iall_reduce(hymn_in_place, values(1:6:2), hymn_sum, group, work, stat=stat, &
+      & errmsg=text)
     call expect_failure(hymn_usage_error, stat, text, &
       & 'hymn_iall_reduce: recvbuf is not contiguous')
     call expect(hymn_is_null(work) .and. all(values == 1), 'nothing was started')
@@ -193,7 +199,8 @@ contains
       call hymn_thread_set_timeout(0.2d0)
       call hymn_recv(value, 0, 8, pair, stat=stat, errmsg=text)
       call expect_failure(hymn_timeout_error, stat, text, 'limit 0.200 s')
-      call expect(index(text, 'rank 1') > 0 .and. index(text, 'pair#') > 0, 'rank and group: '//text)
+      call expect(index(text, 'rank 1') > 0, 'the rank is named: '//text)
+      call expect(index(text, 'pair#') > 0, 'the group is named: '//text)
       call expect(index(text, 'errors_test.f90:') > 0, 'the line of this file: '//text)
       call hymn_thread_set_timeout(hymn_timeout_default)
     end if
@@ -207,7 +214,8 @@ contains
     type(hymn_group) :: pair
     value = 0
     call hymn_group_create(world, [0, 1], pair, timeout=20d0, description='differs')
-    if (rank == 0) call hymn_all_reduce(hymn_in_place, value, hymn_sum, pair, stat=stat, errmsg=text)
+    if (rank == 0) &
+      & call hymn_all_reduce(hymn_in_place, value, hymn_sum, pair, stat=stat, errmsg=text)
     if (rank == 1) call hymn_broadcast(value, 0, pair, stat=stat, errmsg=text)
     if (rank < 2) then
       call expect(stat /= hymn_success, 'calls that differ fail')
