@@ -36,9 +36,9 @@ static int* ranks_of(FortranReport* report, const CFI_cdesc_t* ranks, size_t n) 
   return list;
 }
 
-#define GROUP_TAIL                                                                \
-  const double *timeout, const CFI_cdesc_t *description, const CFI_cdesc_t *path, \
-      const CFI_cdesc_t *algo, const int *reproducibility, const int *local_sync, \
+#define GROUP_TAIL                                                                  \
+  const double *timeout, const CFI_cdesc_t *description, const CFI_cdesc_t *path,   \
+      const CFI_cdesc_t *algo, const int *reproducibility, const _Bool *local_sync, \
       const CFI_cdesc_t *tag, int *stat, const CFI_cdesc_t *errmsg
 #define GROUP_OPTIONS {timeout, description, path, algo, reproducibility, local_sync, tag}
 
@@ -84,8 +84,8 @@ HYMN_API void hymnFortranGroupFind(const hymnWorld_t* world, const CFI_cdesc_t* 
   FORTRAN_END;
 }
 
-HYMN_API void hymnFortranGroupTag(const hymnGroup_t* group, const char** tag, int* stat,
-                                  const CFI_cdesc_t* errmsg) {
+HYMN_API void hymnFortranGroupTag(const hymnGroup_t* group, const char** tag, int* stat) {
+  const CFI_cdesc_t* const errmsg = NULL;  // set by hymn.f90
   FORTRAN_BEGIN("hymn_group_tag", *group);
   *tag = "";
   fortran_check(&report, hymnGroupTag(*group, tag));

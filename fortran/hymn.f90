@@ -55,6 +55,61 @@ contains
     op = hymn_op(c_op_premul_sum(factor))
   end function
 
+  ! An operation on values of so many bytes. With commutative it may be applied in any order, else
+  ! in that of the group's ranks.
+  subroutine hymn_op_create(function, value_bytes, commutative, op, context, stat, errmsg)
+    procedure(hymn_op_function) :: function
+    integer(c_size_t), intent(in) :: value_bytes
+    logical, intent(in) :: commutative
+    type(hymn_op), intent(out) :: op
+    type(c_ptr), optional, intent(in) :: context
+    integer(c_int), optional, intent(out) :: stat
+    character(len=*, kind=c_char), optional, intent(inout) :: errmsg
+    integer(c_int) :: result
+    integer(c_int) :: may_swap
+    may_swap = merge(1_c_int, 0_c_int, commutative)
+    call c_op_create(function, value_bytes, may_swap, op, context, result)
+    call report(result, stat, errmsg)
+  end subroutine
+
+  ! Moves the operation forward; where it has completed, the work is freed, and null.
+  subroutine hymn_test(work, done, status, stat, errmsg)
+    type(hymn_work), intent(inout) :: work
+    logical, intent(out) :: done
+    type(hymn_status), optional, intent(out) :: status
+    integer(c_int), optional, intent(out) :: stat
+    character(len=*, kind=c_char), optional, intent(inout) :: errmsg
+    integer(c_int) :: is_done, result
+    call c_test(work, is_done, status, result)
+    done = is_done /= 0
+    call report(result, stat, errmsg)
+  end subroutine
+
+  ! Whether a message has come that hymn_recv would take; info stays as it was where none has.
+  subroutine hymn_iprobe(source, tag, group, found, info, stat, errmsg)
+    integer(c_int), intent(in) :: source, tag
+    type(hymn_group), intent(in) :: group
+    logical, intent(out) :: found
+    type(hymn_message), intent(inout) :: info
+    integer(c_int), optional, intent(out) :: stat
+    character(len=*, kind=c_char), optional, intent(inout) :: errmsg
+    integer(c_int) :: is_found, result
+    call c_iprobe(source, tag, group, is_found, info, result)
+    found = is_found /= 0
+    call report(result, stat, errmsg)
+  end subroutine
+
+  ! What the C functions do for all other procedures.
+  subroutine report(result, stat, errmsg)
+    integer(c_int), intent(in) :: result
+    integer(c_int), optional, intent(out) :: stat
+    character(len=*, kind=c_char), optional, intent(inout) :: errmsg
+    if (present(stat)) stat = result
+    if (result == hymn_success) return
+    if (.not. present(stat)) call c_end_program()
+    if (present(errmsg)) errmsg = hymn_last_error()
+  end subroutine
+
   ! The text of the last failure on this thread, '' if there was none.
   function hymn_last_error() result(text)
     character(len=:, kind=c_char), allocatable :: text
@@ -76,14 +131,17 @@ contains
     text = text_of(c_version())
   end function
 
-  ! The tag of the group: '' for that of all ranks. (gfortran 12 cannot pass an errmsg on.)
-  subroutine hymn_group_tag(group, tag, stat)
+  ! The tag of the group: '' for that of all ranks.
+  subroutine hymn_group_tag(group, tag, stat, errmsg)
     type(hymn_group), intent(in) :: group
     character(len=:, kind=c_char), allocatable, intent(out) :: tag
     integer(c_int), optional, intent(out) :: stat
+    character(len=*, kind=c_char), optional, intent(inout) :: errmsg
     type(c_ptr) :: text
-    call c_group_tag(group, text, stat)
+    integer(c_int) :: result
+    call c_group_tag(group, text, result)
     tag = text_of(text)
+    call report(result, stat, errmsg)
   end subroutine
 
   function text_of(from) result(text)

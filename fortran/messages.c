@@ -125,8 +125,8 @@ HYMN_API void hymnFortranProbe(const int* source, const int* tag, const hymnGrou
 }
 
 HYMN_API void hymnFortranIprobe(const int* source, const int* tag, const hymnGroup_t* group,
-                                int* found, hymnMessageInfo_t* info, int* stat,
-                                const CFI_cdesc_t* errmsg) {
+                                int* found, hymnMessageInfo_t* info, int* stat) {
+  const CFI_cdesc_t* const errmsg = NULL;  // set by hymn.f90
   FORTRAN_BEGIN("hymn_iprobe", *group);
   *found = 0;
   fortran_check(&report, hymnIprobe(*source, *tag, *group, found, info));

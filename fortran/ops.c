@@ -3,7 +3,8 @@
 
 HYMN_API void hymnFortranOpCreate(hymnOpFunction_t function, const size_t* value_bytes,
                                   const int* commutative, hymnOp_t* op, void* const* context,
-                                  int* stat, const CFI_cdesc_t* errmsg) {
+                                  int* stat) {
+  const CFI_cdesc_t* const errmsg = NULL;  // set by hymn.f90
   FORTRAN_BEGIN("hymn_op_create", NULL);
   fortran_check(&report, hymnOpCreate(function, context != NULL ? *context : NULL, *value_bytes,
                                       *commutative, op));

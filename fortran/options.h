@@ -18,7 +18,7 @@ typedef struct {
   const CFI_cdesc_t* path;
   const CFI_cdesc_t* algo;
   const int* reproducibility;
-  const int* local_sync;
+  const _Bool* local_sync;
   const CFI_cdesc_t* tag;
 } FortranGroupOptions;
 

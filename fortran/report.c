@@ -77,3 +77,6 @@ void fortran_finish(const FortranReport* report) {
   if (report->stat == NULL) end_the_program();
   if (report->errmsg != NULL) assign(report->errmsg, last_text);
 }
+
+/// For procedures that hymn.f90 has written itself.
+HYMN_API void hymnFortranEndProgram(void) { end_the_program(); }

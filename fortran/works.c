@@ -26,9 +26,8 @@ HYMN_API void hymnFortranWait(hymnWork_t* work, const double* timeout, hymnRecvS
   fortran_finish(&report);
 }
 
-HYMN_API void hymnFortranTest(hymnWork_t* work, int* done, hymnRecvStatus_t* status, int* stat,
-                              const CFI_cdesc_t* errmsg) {
-  FortranReport report = waiting_for("hymn_test", stat, errmsg);
+HYMN_API void hymnFortranTest(hymnWork_t* work, int* done, hymnRecvStatus_t* status, int* stat) {
+  FortranReport report = waiting_for("hymn_test", stat, NULL);
   *done = 0;
   fortran_check(&report, hymnWorkTest(*work, done));
   // Done, so that this returns at once, with the error if it has failed.

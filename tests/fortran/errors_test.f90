@@ -70,7 +70,8 @@ contains
     call expect(index(text, 'even ranks#') > 0, 'the group is named: '//text)
     call hymn_group_free(evens)
     call expect(hymn_is_null(evens), 'freed')
-    call hymn_group_create(world, [(i, i=0, size_ - 1)], evens, tag='mine ', local_sync=.true.)
+    call hymn_group_create(world, [(i, i=0, size_ - 1)], evens, tag='mine ', &
+      & local_sync=.true._c_bool)
     call hymn_group_tag(evens, tag)
     call expect(tag == 'mine', 'the tag')
     call hymn_group_find(world, 'mine', [(i, i=0, size_ - 1)], again)
@@ -149,6 +150,8 @@ contains
     real :: value
     integer :: integers(2)
     type(hymn_work) :: work
+    type(hymn_message) :: message
+    logical :: done
     value = 1
     call hymn_all_reduce(hymn_in_place, value, hymn_bor, group, stat=stat, errmsg=text)
     call expect_failure(hymn_unsupported_error, stat, text, 'hymn_all_reduce: ')
@@ -159,6 +162,10 @@ contains
     call expect_failure(hymn_usage_error, stat, text, 'itself')
     call hymn_wait(work, stat=stat, errmsg=text)
     call expect_failure(hymn_usage_error, stat, text, 'hymn_wait: work is NULL')
+    call hymn_test(work, done, stat=stat, errmsg=text)
+    call expect_failure(hymn_usage_error, stat, text, 'hymn_test: work is NULL')
+    call hymn_iprobe(size_, 0, group, done, message, stat, text)
+    call expect_failure(hymn_usage_error, stat, text, 'not part of group')
     integers = 0
     call hymn_iall_reduce(integers, integers(2), hymn_sum, group, work, stat=stat, errmsg=text)
     call expect(stat == hymn_usage_error .and. hymn_is_null(work), 'no work after an error')
