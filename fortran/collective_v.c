@@ -47,18 +47,28 @@ static void open_side(FortranReport* report, const FortranArguments* given, Fort
   fortran_prepare(report, given, buffer);
 }
 
+// Where a rank's own block is among those of all.
+static void send_in_place(Parts* parts, const FortranPlace* place) {
+  const size_t before = place->rank < 0 ? 0 : sum_of(parts->sent, place->rank);
+  if (parts->recv.data == NULL) return;
+  parts->send.data = (char*)parts->recv.data + before * parts->recv.array->elem_len;
+}
+
 static void open_parts(FortranReport* report, hymnCollective_t collective,
                        const FortranArguments* given, const FortranPlace* place, Parts* parts) {
   if (report->result != hymnSuccess) return;
   const size_t* received = parts->received != NULL ? parts->received : parts->sent;
   const size_t own_sent = place->rank < 0 ? 0 : parts->sent[place->rank];
   const size_t own_received = place->rank < 0 ? 0 : received[place->rank];
-  if (fortran_sends(collective, place))
+  const bool in_place = receives_list(collective) && !sends_list(collective) &&
+                        fortran_receives(collective, place) && fortran_is_in_place(given->send);
+  if (fortran_sends(collective, place) && !in_place)
     open_side(report, given, &parts->send, "sendbuf", given->send,
               sends_list(collective) ? sum_of(parts->sent, place->size) : own_sent);
   if (fortran_receives(collective, place))
     open_side(report, given, &parts->recv, "recvbuf", given->recv,
               receives_list(collective) ? sum_of(received, place->size) : own_received);
+  if (in_place) send_in_place(parts, place);
   if (parts->send.array == NULL || parts->recv.array == NULL) return;
   fortran_compare_types(report, &parts->send, &parts->recv);
 }

@@ -12,6 +12,7 @@ contains
     type(hymn_group), intent(in) :: group
     integer, intent(in) :: rank, ranks
     call test_gathers(group, rank, ranks)
+    call test_gathers_in_place(group, rank, ranks)
     call test_scatters(group, rank, ranks)
     call test_all_to_all(group, rank, ranks)
   end subroutine
@@ -19,7 +20,8 @@ contains
   subroutine test_gathers(group, rank, ranks)
     type(hymn_group), intent(in) :: group
     integer, intent(in) :: rank, ranks
-    real(c_double) :: mine(ranks), all_of(ranks * (ranks - 1) / 2), expected(ranks * (ranks - 1) / 2)
+    real(c_double), dimension(ranks * (ranks - 1) / 2) :: all_of, expected
+    real(c_double) :: mine(ranks)
     integer :: counts(ranks), i, j
     counts = [(i, i=0, ranks - 1)]  ! the first one has none
     expected = [((real(i, c_double), j=1, i), i=0, ranks - 1)]
@@ -31,6 +33,25 @@ contains
     call hymn_gatherv(mine, all_of, int(counts, int64), ranks - 1, group)
     if (rank == ranks - 1) call expect(all(all_of == expected), 'gatherv, with integer(int64)')
     if (rank < ranks - 1) call expect(all(all_of == -1), 'gatherv writes at the root alone')
+  end subroutine
+
+  subroutine test_gathers_in_place(group, rank, ranks)
+    type(hymn_group), intent(in) :: group
+    integer, intent(in) :: rank, ranks
+    integer :: all_of(2, ranks * (ranks + 1) / 2), expected(ranks * (ranks + 1) / 2), i, j, stat
+    integer :: counts(ranks), own(ranks * (ranks + 1) / 2)
+    counts = [(i, i=1, ranks)]
+    expected = [((i - 1, j=1, i), i=1, ranks)]
+    own = merge(rank, -1, expected == rank)
+    all_of(1, :) = own
+    all_of(2, :) = -2
+    call hymn_all_gatherv(hymn_in_place, all_of(1, :), counts, group)
+    call expect(all(all_of(1, :) == expected) .and. all(all_of(2, :) == -2), 'all_gatherv in place')
+    if (rank == 0) call hymn_gatherv(hymn_in_place, own, counts, 0, group)
+    if (rank > 0) call hymn_gatherv(pack(own, own == rank), own, counts, 0, group)
+    if (rank == 0) call expect(all(own == expected), 'gatherv in place')
+    call hymn_all_to_allv(hymn_in_place, own, counts, counts, group, stat=stat)
+    call expect(stat == hymn_usage_error, 'all_to_allv in place is refused')
   end subroutine
 
   subroutine test_scatters(group, rank, ranks)
