@@ -25,6 +25,13 @@ FortranBuffer fortran_open(FortranReport* report, const char* name, const CFI_cd
                   name);
     return buffer;
   }
+  if (fortran_is_assumed_size(array)) {
+    fortran_fault(report, hymnUsageError,
+                  "%s is an array of assumed size, which nobody knows; remedy: pass a section with "
+                  "its end, as a(1:n)",
+                  name);
+    return buffer;
+  }
   buffer.count = fortran_elements(array);
   buffer.is_logical = fortran_is_logical(array);
   buffer.dtype = fortran_dtype(report, name, array, dtype);

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+bool fortran_is_assumed_size(const CFI_cdesc_t* array) {
+  return array->rank > 0 && array->dim[array->rank - 1].extent == -1;
+}
+
 size_t fortran_elements(const CFI_cdesc_t* array) {
   size_t elements = 1;
   for (int i = 0; i < array->rank; ++i)

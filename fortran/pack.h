@@ -5,6 +5,8 @@
 
 #include "fortran/binding.h"
 
+/// As `a(*)`: its last dimension has no end.
+bool fortran_is_assumed_size(const CFI_cdesc_t* array);
 /// 1 for what is no array.
 size_t fortran_elements(const CFI_cdesc_t* array);
 bool fortran_is_contiguous(const CFI_cdesc_t* array);

@@ -137,6 +137,17 @@ contains
     call hymn_all_gatherv(in, out, counts(2:), group, stat=stat, errmsg=text)
     call expect_failure(hymn_usage_error, stat, text, 'of which the counts take 5')
     call test_polymorphic(in)
+    call test_assumed_size(in, 2)
+  end subroutine
+
+  subroutine test_assumed_size(values, n)
+    integer, intent(in) :: n
+    integer, intent(inout) :: values(n, *)
+    call hymn_broadcast(values, 0, group, stat=stat, errmsg=text)
+    call expect_failure(hymn_usage_error, stat, text, 'buf is an array of assumed size')
+    values(:, 1:2) = rank
+    call hymn_all_reduce(hymn_in_place, values(:, 1:2), hymn_max, group)
+    call expect(all(values(:, 1:2) == size_ - 1), 'a section of an array of assumed size')
   end subroutine
 
   subroutine test_polymorphic(anything)
