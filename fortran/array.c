@@ -7,7 +7,7 @@
 #include "fortran/types.h"
 
 /// In hymn.f90: hymn_in_place, which is known by where it lies.
-extern HYMN_API int hymnFortranInPlace;
+extern HYMN_API int hymnFortranInPlace;  // NOLINT(readability-identifier-naming): as functions
 
 bool fortran_is_in_place(const CFI_cdesc_t* array) {
   return array->base_addr == (void*)&hymnFortranInPlace;

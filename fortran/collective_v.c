@@ -78,15 +78,17 @@ static hymnResult_t wait_for_v(hymnCollective_t collective, const FortranArgumen
   const void* in = parts->send.data;
   void* out = parts->recv.data;
   const hymnGroup_t group = *given->group;
+  const hymnOp_t op = given->op != NULL ? *given->op : (hymnOp_t)hymnSum;
+  const int root = given->root != NULL ? *given->root : 0;
   switch ((int)collective) {
     case hymnCollectiveGather:
-      return hymnGatherv(in, out, parts->sent, dtype, *given->root, group, stream);
+      return hymnGatherv(in, out, parts->sent, dtype, root, group, stream);
     case hymnCollectiveScatter:
-      return hymnScatterv(in, parts->sent, out, dtype, *given->root, group, stream);
+      return hymnScatterv(in, parts->sent, out, dtype, root, group, stream);
     case hymnCollectiveAllGather:
       return hymnAllGatherv(in, out, parts->sent, dtype, group, stream);
     case hymnCollectiveReduceScatter:
-      return hymnReduceScatterv(in, parts->sent, out, dtype, *given->op, group, stream);
+      return hymnReduceScatterv(in, parts->sent, out, dtype, op, group, stream);
   }
   return hymnAllToAllv(in, parts->sent, out, parts->received, dtype, group, stream);
 }
@@ -96,16 +98,18 @@ static hymnResult_t start_v(hymnCollective_t collective, const FortranArguments*
   const void* in = parts->send.data;
   void* out = parts->recv.data;
   const hymnGroup_t group = *given->group;
+  const hymnOp_t op = given->op != NULL ? *given->op : (hymnOp_t)hymnSum;
+  const int root = given->root != NULL ? *given->root : 0;
   hymnWork_t* work = given->work;
   switch ((int)collective) {
     case hymnCollectiveGather:
-      return hymnIGatherv(in, out, parts->sent, dtype, *given->root, group, stream, work);
+      return hymnIGatherv(in, out, parts->sent, dtype, root, group, stream, work);
     case hymnCollectiveScatter:
-      return hymnIScatterv(in, parts->sent, out, dtype, *given->root, group, stream, work);
+      return hymnIScatterv(in, parts->sent, out, dtype, root, group, stream, work);
     case hymnCollectiveAllGather:
       return hymnIAllGatherv(in, out, parts->sent, dtype, group, stream, work);
     case hymnCollectiveReduceScatter:
-      return hymnIReduceScatterv(in, parts->sent, out, dtype, *given->op, group, stream, work);
+      return hymnIReduceScatterv(in, parts->sent, out, dtype, op, group, stream, work);
   }
   return hymnIAllToAllv(in, parts->sent, out, parts->received, dtype, group, stream, work);
 }
