@@ -12,7 +12,7 @@ const ArraySpec& input_of(const CallOf& call, std::size_t index) {
   return call.program.values[call.what().inputs[index]];
 }
 
-std::size_t place_of(int rank, const std::vector<int>& ranks) {
+std::size_t group_rank(int rank, const std::vector<int>& ranks) {
   return static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
 }
 
@@ -48,11 +48,11 @@ std::int64_t split_at(const Splits& splits, std::size_t place, std::int64_t whol
 
 std::string differ_in_splits(const CallOf& from, const CallOf& to, const std::vector<int>& ranks) {
   const std::int64_t gives =
-      split_at(from.what().collective.input_splits, place_of(to.program.rank, ranks),
+      split_at(from.what().collective.input_splits, group_rank(to.program.rank, ranks),
                input_of(from, 0).shape[0], ranks.size());
   // Without splits as much as is sent.
   const std::int64_t takes =
-      split_at(to.what().collective.output_splits, place_of(from.program.rank, ranks),
+      split_at(to.what().collective.output_splits, group_rank(from.program.rank, ranks),
                input_of(to, 0).shape[0], ranks.size());
   return gives == takes ? "" : moved_text(from.program.rank, gives, to.program.rank, takes);
 }
@@ -86,9 +86,9 @@ std::string differ_as_collectives(const CallOf& one, const CallOf& other,
 
 // --- Calls of ProcessGroup
 
-/// Elements that concern one rank, on one side of a call; nothing: there is no such side here.
-std::optional<std::int64_t> share_of(const CallOf& call, bool is_input, std::size_t place,
-                                     std::size_t ranks) {
+/// Elements that concern that rank, on one side of a call; nothing: there is no such side here.
+std::optional<std::int64_t> block_count(const CallOf& call, bool is_input, int rank,
+                                        const std::vector<int>& ranks) {
   const ProgramCall& what = call.what().call;
   const std::vector<std::size_t>& buffers = is_input ? call.what().inputs : call.what().outputs;
   if (buffers.empty()) return std::nullopt;
@@ -101,18 +101,19 @@ std::optional<std::int64_t> share_of(const CallOf& call, bool is_input, std::siz
     case Layout::whole:
       return count(0);
     case Layout::equal:
-      return count(0) / static_cast<std::int64_t>(ranks);
+      return count(0) / static_cast<std::int64_t>(ranks.size());
     case Layout::counted:
-      return static_cast<std::int64_t>((is_input ? what.input_counts : what.output_counts)[place]);
+      return static_cast<std::int64_t>(
+          (is_input ? what.input_counts : what.output_counts)[group_rank(rank, ranks)]);
     case Layout::list:
-      return count(place);
+      return count(group_rank(rank, ranks));
   }
   return std::nullopt;
 }
 
 std::string differ_in_counts(const CallOf& from, const CallOf& to, const std::vector<int>& ranks) {
-  const auto gives = share_of(from, true, place_of(to.program.rank, ranks), ranks.size());
-  const auto takes = share_of(to, false, place_of(from.program.rank, ranks), ranks.size());
+  const auto gives = block_count(from, true, to.program.rank, ranks);
+  const auto takes = block_count(to, false, from.program.rank, ranks);
   if (!gives || !takes || *gives == *takes) return {};
   // A receive takes up to as much as it has room for.
   if (is_message(from.what().call.type) && *gives < *takes) return {};
@@ -142,7 +143,7 @@ std::string differ_as_calls(const CallOf& one, const CallOf& other, const std::v
     if (a.reduction.kind() != b.reduction.kind())
       return differ_in_reduction(a.reduction, b.reduction);
     if (a.peer != b.peer) return "their roots differ";
-    if (a.more != b.more) return "they are coalesced with others in different ways";
+    if (a.following != b.following) return "they are coalesced with others in different ways";
     if (differ_in_form(a.input, b.input) || differ_in_form(a.output, b.output))
       return "the forms of their blocks differ";
   }
@@ -152,9 +153,19 @@ std::string differ_as_calls(const CallOf& one, const CallOf& other, const std::v
 
 }  // namespace
 
+bool one_tells_all(const CallOf& call) {
+  const ProgramNode& node = call.what();
+  if (node.kind != NodeKind::call) return node.collective.operation != Operation::all_to_all_single;
+  const auto is_alike = [](Layout layout) {
+    return layout != Layout::counted && layout != Layout::list;
+  };
+  return traits_of(node.call.type).root == RootRole::none && is_alike(node.call.input) &&
+         is_alike(node.call.output);
+}
+
 std::string difference_of(const CallOf& one, const CallOf& other, const std::vector<int>& ranks) {
   const bool is_call = one.what().kind == NodeKind::call;
-  // What the one and the other kind send each other is alike.
+  // Of the two kinds only the operation is compared: one functional call may be several of these.
   if (is_call != (other.what().kind == NodeKind::call))
     return type_of(one.what()) == type_of(other.what()) ? "" : "they are different collectives";
   return is_call ? differ_as_calls(one, other, ranks) : differ_as_collectives(one, other, ranks);

@@ -19,4 +19,7 @@ struct CallOf {
 /// Of two ranks that come to the same call on a group of these ranks; empty: they match.
 std::string difference_of(const CallOf& one, const CallOf& other, const std::vector<int>& ranks);
 
+/// Whether a call that matches one of those that belong to it matches all.
+bool one_tells_all(const CallOf& call);
+
 }  // namespace hymn::functional::detail

@@ -20,26 +20,27 @@ using functional::detail::described;
 using functional::detail::difference_of;
 using functional::detail::listed;
 using functional::detail::no_node;
+using functional::detail::one_tells_all;
 
 /// What names a group on all ranks.
 using GroupName = std::pair<std::string, std::vector<int>>;
 
-/// Where calls belong together one by one.
-struct Road {
+/// Where calls are matched one by one.
+struct Channel {
   GroupName group;
   std::vector<int> ranks;  ///< that meet: all of the group, or a sender and its receiver
   bool is_message = false;
   int tag = 0;  ///< of messages
-  friend auto operator<=>(const Road&, const Road&) = default;
+  friend auto operator<=>(const Channel&, const Channel&) = default;
 };
 
 /// One call, made by all ranks of a group; or one message.
 struct Meeting {
-  Road road;
+  Channel channel;
   std::size_t number = 0;                ///< of the calls there, from 1
   std::map<int, std::size_t> arrived{};  ///< which node of a rank's program
   bool is_known = true;                  ///< false: any message could be that which somebody takes
-  bool is_over() const { return !is_known || arrived.size() == road.ranks.size(); }
+  bool is_over() const { return !is_known || arrived.size() == channel.ranks.size(); }
 };
 
 bool makes_call(const ProgramNode& node) {
@@ -57,7 +58,7 @@ class RankPlayer {
   std::vector<std::size_t> flights;
   std::vector<std::size_t> meetings;  ///< of each collective
   std::size_t next = 0;               ///< node
-  std::map<Road, std::size_t> calls{};
+  std::map<Channel, std::size_t> calls{};
 
   /// What it cannot do without, before its next node: calls of its own. At its end, all.
   std::vector<std::size_t> needed() const {
@@ -82,12 +83,12 @@ std::string told(const GroupName& group) {
 }
 
 std::string told(const Meeting& meeting) {
-  const Road& road = meeting.road;
+  const Channel& channel = meeting.channel;
   const std::string number = std::to_string(meeting.number);
-  if (!road.is_message) return "call " + number + " on the group " + told(road.group);
-  return "message " + number + " from " + rank_text(road.ranks[0]) + " to " +
-         rank_text(road.ranks[1]) + " with tag " + std::to_string(road.tag) + " on the group " +
-         told(road.group);
+  if (!channel.is_message) return "call " + number + " on the group " + told(channel.group);
+  return "message " + number + " from " + rank_text(channel.ranks[0]) + " to " +
+         rank_text(channel.ranks[1]) + " with tag " + std::to_string(channel.tag) +
+         " on the group " + told(channel.group);
 }
 
 class Match {
@@ -151,7 +152,7 @@ class Match {
     return {group.tag, group.ranks};
   }
 
-  static Road road_of(int rank, const RankPlayer& player) {
+  static Channel channel_of(int rank, const RankPlayer& player) {
     const ProgramNode& node = player.program.nodes[player.next];
     const GroupName group = name_of_group(player.program, node);
     const int peer = node.call.peer;
@@ -164,24 +165,28 @@ class Match {
   }
 
   /// A rank's message to itself is there as soon as it is sent.
-  bool is_known(const Road& message) const {
+  bool is_known(const Channel& message) const {
     return message.ranks[0] != message.ranks[1] && !unknown_.contains(message.group);
   }
 
   void arrive(int rank, RankPlayer& player) {
-    const Road road = road_of(rank, player);
-    const std::size_t number = ++player.calls[road];
-    const auto [found, is_new] = known_.try_emplace({road, number}, meetings_.size());
+    const Channel channel = channel_of(rank, player);
+    const std::size_t number = ++player.calls[channel];
+    const auto [found, is_new] = known_.try_emplace({channel, number}, meetings_.size());
     if (is_new)
-      meetings_.push_back(
-          {.road = road, .number = number, .is_known = !road.is_message || is_known(road)});
+      meetings_.push_back({.channel = channel,
+                           .number = number,
+                           .is_known = !channel.is_message || is_known(channel)});
     Meeting& meeting = meetings_[found->second];
     player.meetings[player.next] = found->second;
     for (const auto& [other, node] : meeting.arrived) {
       if (!meeting.is_known) break;
       const std::string difference = difference_of(
-          {players_.at(other).program, node}, {player.program, player.next}, road.group.second);
-      if (difference.empty()) continue;
+          {players_.at(other).program, node}, {player.program, player.next}, channel.group.second);
+      if (difference.empty()) {
+        if (one_tells_all({player.program, player.next})) break;
+        continue;
+      }
       problem_ = told(meeting) + ": " + call_text(other, node) + " does not match " +
                  call_text(rank, player.next) + ": " + difference;
       return;
@@ -210,7 +215,7 @@ class Match {
       const std::size_t node = awaited(player);
       const Meeting& meeting = meetings_[player.meetings[node]];
       const int missing = *std::ranges::find_if(
-          meeting.road.ranks, [&](int member) { return !meeting.arrived.contains(member); });
+          meeting.channel.ranks, [&](int member) { return !meeting.arrived.contains(member); });
       text += (text.empty() ? "" : "; ") + rank_text(rank) + " waits in " +
               described(player.program, node) + ", " + told(meeting) + ", for " +
               rank_text(missing);
@@ -225,7 +230,7 @@ class Match {
 
   std::map<int, RankPlayer> players_;
   std::vector<Meeting> meetings_;
-  std::map<std::pair<Road, std::size_t>, std::size_t> known_;
+  std::map<std::pair<Channel, std::size_t>, std::size_t> known_;
   std::set<GroupName> unknown_;  ///< groups in which somebody takes messages from anyone
   std::string problem_;
 };

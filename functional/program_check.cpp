@@ -76,6 +76,7 @@ class Checker {
     std::vector<ArraySpec> made;
     for (const std::size_t value : node.outputs) made.push_back(make(value));
     const bool makes_one = made.size() == 1;
+    if (node.kind != NodeKind::wait && !node.calls.empty()) fail("it is no wait for calls");
     switch (node.kind) {
       case NodeKind::collective:
         return require_collective(node, taken, made);
@@ -113,17 +114,26 @@ class Checker {
     if (!is_collective(call.type) && !is_message(call.type)) fail("it is of no call");
     if (has_peer && !is_known) fail("its peer is not in the group");
     const bool is_root = call.peer == program_.rank;
+    if (!takes_inputs(call.type, is_root) && !taken.empty()) fail("its inputs are of another rank");
+    if (!uses_outputs(call.type, is_root) && !made.empty()) fail("its outputs are of another rank");
     if (takes_inputs(call.type, is_root))
       require_side({call.input, traits_of(call.type).input, call.input_counts}, taken,
                    ranks.size());
     if (uses_outputs(call.type, is_root))
       require_side({call.output, traits_of(call.type).output, call.output_counts}, made,
                    ranks.size());
-    for (std::size_t next = node_; next <= node_ + call.more; ++next)
-      if (next >= program_.nodes.size() || program_.nodes[next].kind != NodeKind::call ||
-          program_.nodes[next].call.more != node_ + call.more - next ||
-          program_.nodes[next].group != node.group)
-        fail("the calls that are one with it do not follow");
+    require_following(node);
+  }
+
+  // One step is enough: the next node is looked at, too.
+  void require_following(const ProgramNode& node) const {
+    if (node.call.following == 0) return;
+    const ProgramNode* const next =
+        node_ + 1 < program_.nodes.size() ? &program_.nodes[node_ + 1] : nullptr;
+    if (next == nullptr || next->kind != NodeKind::call || next->group != node.group ||
+        next->call.following != node.call.following - 1 ||
+        is_message(next->call.type) != is_message(node.call.type))
+      fail("the calls that are one with it do not follow");
   }
 
   struct Side {

@@ -70,7 +70,7 @@ void write_call(ordered_json& out, const ProgramCall& call) {
   out["output_layout"] = name_of_layout(call.output);
   if (call.input == Layout::counted) out["input_counts"] = call.input_counts;
   if (call.output == Layout::counted) out["output_counts"] = call.output_counts;
-  if (call.more != 0) out["more"] = call.more;
+  if (call.following != 0) out["following"] = call.following;
 }
 
 ordered_json json_of(const ProgramNode& node) {
@@ -132,7 +132,7 @@ ProgramCall call_from(const json& in) {
   call.output = layout_from(in, "output_layout");
   call.input_counts = in.value("input_counts", Counts());
   call.output_counts = in.value("output_counts", Counts());
-  call.more = in.value("more", std::size_t{0});
+  call.following = in.value("following", std::size_t{0});
   return call;
 }
 

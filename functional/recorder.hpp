@@ -52,8 +52,8 @@ class Recorder final : private CallObserver {
 
   // In record_calls.cpp: of ProcessGroup.
   void called(const ObservedCall& call) override;
-  void waited(const void* work) override;
-  void record_request(const Request& request, const ProgramGroup& group, std::size_t more);
+  void waits(std::uint64_t work) override;
+  void record_request(const Request& request, const ProgramGroup& group, std::size_t following);
 
   std::size_t add_value(ArraySpec spec, bool is_input);
   std::size_t add_value(const Array& array, bool is_input);
@@ -65,8 +65,8 @@ class Recorder final : private CallObserver {
 
   Captured captured_;
   std::map<const Storage*, std::vector<Known>> known_;
-  std::map<const Flight*, std::size_t> flights_;             // of a node
-  std::map<const void*, std::vector<std::size_t>> works_{};  // and of calls in flight
+  std::map<const Flight*, std::size_t> flights_;               // of a node
+  std::map<std::uint64_t, std::vector<std::size_t>> works_{};  // and of calls in flight
 };
 
 /// While it lives nothing of this thread is captured.

@@ -19,6 +19,7 @@ class Replayer {
       : captured_(captured),
         program_(captured.program),
         values_(program_.values.size()),
+        flights_(functional::detail::flights_of(program_)),
         calls_(program_, values_) {
     for (const ProgramGroup& group : program_.groups) groups_.push_back(where_of(world, group));
   }
@@ -46,11 +47,13 @@ class Replayer {
   std::vector<Array> outputs() const { return of(program_.outputs); }
 
  private:
-  /// One that lives may have its ranks in another order (ProcessGroup::split).
+  /// One that lives may have its ranks in another order (ProcessGroup::split). In place of one that
+  /// had no tag of the program's there is one of the replay's.
   static Where where_of(World& world, const ProgramGroup& group) {
     ProcessGroup found = world.find_group(group.tag, group.ranks);
     if (found.valid()) return found;
-    return Where::expanded(world, {group.tag, group.ranks, group.ranks.size()});
+    const std::string tag = (group.tag.starts_with("hymn:") ? "replay of " : "") + group.tag;
+    return Where::expanded(world, {tag, group.ranks, group.ranks.size()});
   }
 
   std::vector<Array> of(std::span<const std::size_t> values) const {
@@ -59,7 +62,18 @@ class Replayer {
     return arrays;
   }
 
+  /// Results of calls, unlike those of functional collectives, do not wait by themselves.
+  void wait_for_inputs(const ProgramNode& node) {
+    if (node.kind == NodeKind::view) return;
+    for (const std::size_t value : node.inputs) {
+      const std::size_t flight = flights_[value];
+      if (flight != functional::detail::no_node && program_.nodes[flight].kind == NodeKind::call)
+        calls_.wait(std::span(&flight, 1));
+    }
+  }
+
   void play(const ProgramNode& node) {
+    wait_for_inputs(node);
     const std::vector<Array> inputs = of(node.inputs);
     switch (node.kind) {
       case NodeKind::collective:
@@ -108,6 +122,7 @@ class Replayer {
   const Program& program_;
   std::vector<Where> groups_;
   std::vector<Array> values_;
+  std::vector<std::size_t> flights_;
   functional::detail::ReplayedCalls calls_;
 };
 

@@ -79,7 +79,7 @@ void ReplayedCalls::start(std::size_t node, ProcessGroup group) {
   if (of_node_.contains(node)) return;
   auto started = std::make_shared<Started>();
   std::vector<Request> requests;
-  const std::size_t end = node + program_.nodes[node].call.more + 1;
+  const std::size_t end = node + program_.nodes[node].call.following + 1;
   for (std::size_t part = node; part < end; ++part) {
     started->buffers.push_back(std::make_unique<Buffers>());
     requests.push_back(request_of(program_.nodes[part], *started->buffers.back()));
@@ -108,7 +108,8 @@ void ReplayedCalls::wait_for_all() {
 ReplayedCalls::~ReplayedCalls() {
   std::vector<std::shared_ptr<void>> left;
   for (auto& started : started_)
-    if (started->work.valid() && !started->work.is_completed()) left.push_back(std::move(started));
+    if (started->work.valid() && (!started->work.is_completed() || started->work.error()))
+      left.push_back(std::move(started));
   leave_behind(std::move(left));
 }
 

@@ -20,7 +20,7 @@ class ReplayedCalls {
       : program_(program), values_(values) {}
   ReplayedCalls(const ReplayedCalls&) = delete;
   ReplayedCalls& operator=(const ReplayedCalls&) = delete;
-  /// What has not been waited for keeps its memory.
+  /// Calls that have failed, or not ended, keep their memory.
   ~ReplayedCalls();
 
   /// Starts the call that begins at this node; nothing at nodes that are part of one before.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <set>
 
 #include "hymn/simulation.hpp"
 #include "hymn/threads.hpp"
@@ -222,11 +223,14 @@ void check_links(const SimulationOptions& options) {
   const auto is_host = [&options](int host) {
     return std::ranges::find(options.hosts, host) != options.hosts.end();
   };
+  std::set<std::pair<int, int>> known;
   for (const LinkBetween& one : options.links) {
     if (!is_host(one.host) || !is_host(one.other) || one.host == one.other)
       throw UsageError(fmt::format("a link between the hosts {} and {}", one.host, one.other),
                        {.remedy = "name two of SimulationOptions::hosts"});
     check_link(one.link);
+    if (!known.insert(std::minmax({one.host, one.other})).second)
+      throw UsageError(fmt::format("two links between the hosts {} and {}", one.host, one.other));
   }
 }
 

@@ -39,7 +39,18 @@ MachineSource machine_from_synthetic(const std::string& description) {
 }
 
 JobMap imagined_job(const MachineSource& source, int ranks_per_host) {
-  return ImaginedPlaces(source, source.hosts * ranks_per_host, RankOrder::block).map_for(0);
+  JobMap job;
+  job.machines.push_back(source.machine);
+  job.places = place_on_host(*source.machine, spread_ranks(*source.machine, ranks_per_host));
+  // All hosts are alike and hold as many ranks: one summary serves them all.
+  const HostSummary summary = summarise(*source.machine, 0, job.places);
+  job.world.size = source.hosts * ranks_per_host;
+  for (int host = 0; host < source.hosts; ++host) {
+    job.host_names.push_back(imagined_host_name(source, host));
+    job.world.hosts.push_back(summary);
+  }
+  job.host_name = job.host_names.front();
+  return job;
 }
 
 void require_imaginable(std::size_t ranks, int hosts) {

@@ -121,9 +121,14 @@ JobMap ImaginedPlaces::map_for(int rank) {
   map.places = places_of(ranks_on(own.host));
   for (RankPlace& place : map.places) place.rank = rank_at({own.host, place.local_rank});
   map.me = static_cast<std::size_t>(own.local);
-  std::vector<int> all(static_cast<std::size_t>(ranks_));
-  std::iota(all.begin(), all.end(), 0);
-  map.world = layout_of(all);
+  map.world = {.size = ranks_, .hosts = {}};
+  map.world.in_rank_order = order_ == RankOrder::block || hosts() == 1 || hosts() == ranks_;
+  std::vector<int> locals;
+  for (int host = 0; host < hosts(); ++host) {
+    locals.resize(static_cast<std::size_t>(ranks_on(host)));
+    std::iota(locals.begin(), locals.end(), 0);
+    map.world.hosts.push_back(summary_of(host, locals));
+  }
   return map;
 }
 

@@ -33,7 +33,9 @@ void FakeOperation::start() {
 
 RecvStatus FakeOperation::status() const {
   const int anyone = shape_.rank == 0 && shape_.size > 1 ? 1 : 0;
-  return {.source = call_.peer == any_source ? anyone : call_.peer, .tag = call_.request->tag};
+  return {.source = call_.peer == any_source ? anyone : call_.peer,
+          .tag = call_.request->tag,
+          .count = call_.request->outputs.flat().count};
 }
 
 }  // namespace hymn

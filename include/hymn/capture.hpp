@@ -23,8 +23,9 @@ struct Captured {
   std::vector<functional::Step> steps{};  ///< by ProgramNode::step_number
 };
 
-/// Runs the function, on this thread, and keeps which functional collectives it calls, what they
-/// take and give, and when it waits. With meta arrays nothing is sent.
+/// Runs the function, on this thread, and keeps which functional collectives and which calls of
+/// ProcessGroup it makes, what they take and give, and when it waits. With meta arrays, and in a
+/// fake world, nothing is sent.
 ///
 /// What the program computes by itself between them is not seen, unless as functional::apply():
 /// what a call takes that no call, view, copy or step has given is an input of the program, in the

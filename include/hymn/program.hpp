@@ -60,8 +60,8 @@ struct ProgramCall {
   Layout output = Layout::none;
   std::vector<std::size_t> input_counts{};  ///< of Layout::counted
   std::vector<std::size_t> output_counts{};
-  /// With as many nodes behind this one it is one call: a batch, or coalesced ones.
-  std::size_t more = 0;
+  /// So many of the next nodes belong to the same batch, or to the same coalesced call.
+  std::size_t following = 0;
 };
 
 /// What is done, in the order in which it is done.

@@ -57,7 +57,7 @@ struct WorldOptions {
 struct FakeTopology {
   std::string file{};        ///< of one host: hwloc's XML, or hymn's JSON
   std::string synthetic{};   ///< or as hwloc describes one: "pack:2 numa:1 core:8 pu:2"
-  int hosts = 1;             ///< among which ranks are shared out evenly, whole hosts after another
+  int hosts = 1;             ///< filled one after the other, as evenly as can be
   bool round_robin = false;  ///< or one rank to each host in turn
 };
 

@@ -144,12 +144,8 @@ RecvStatus GroupState::run(const Request& request, const CallOptions& options,
   if (works_.scopes().are_open() && WorkStarter(*this, options, site).capture({&request, 1}))
       [[unlikely]]
     return {};
-  const RecvStatus status =
-      works_.ending_what_is_given_up([&] { return run_to_its_end(request, options, site, ready); });
-  // What is ordered by a stream has been started, and told.
-  if (CallObserver* const observer = call_observer(); observer && !options.stream) [[unlikely]]
-    tell_observer(*observer, members_, {&request, 1}, nullptr);
-  return status;
+  return works_.ending_what_is_given_up(
+      [&] { return run_to_its_end(request, options, site, ready); });
 }
 
 RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& options,
@@ -171,6 +167,8 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
   call.order = record_.next_order();
   OperationStorage storage;
   Algorithm& algorithm = prepare(storage, call, ready.algorithm);
+  if (CallObserver* const observer = call_observer()) [[unlikely]]
+    tell_observer(*observer, members_, {&given, 1}, CallForm::blocks);
   WatchedCall watched;
   try {
     if (watch_.is_watched()) [[unlikely]]

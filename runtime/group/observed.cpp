@@ -13,11 +13,14 @@ std::atomic<int> detail::call_observers{0};
 
 CallObserver* detail::find_call_observer() { return observer_of_this_thread; }
 
-void detail::tell_observer(CallObserver& observer, const GroupMembers& members,
-                           std::span<const Request> requests, const void* work) {
-  if (!members.is_member()) return;
+std::uint64_t detail::tell_observer(CallObserver& observer, const GroupMembers& members,
+                                    std::span<const Request> requests, CallForm form) {
+  static std::atomic<std::uint64_t> last{0};
+  if (!members.is_member()) return 0;
+  const std::uint64_t work = form == CallForm::blocks ? 0 : ++last;
   observer.called(
       {members.membership(), members.global_rank(members.shape().rank), requests, work});
+  return work;
 }
 
 CallObserver::CallObserver() {

@@ -17,8 +17,10 @@ inline CallObserver* call_observer() {
   return call_observers.load(std::memory_order_relaxed) == 0 ? nullptr : find_call_observer();
 }
 
-/// To the observer of this thread. `work`: null where the call has ended.
-void tell_observer(CallObserver& observer, const GroupMembers& members,
-                   std::span<const Request> requests, const void* work);
+enum class CallForm : bool { blocks, in_flight };
+
+/// To the observer of this thread. Returns what its waits are to name; 0: none of them.
+std::uint64_t tell_observer(CallObserver& observer, const GroupMembers& members,
+                            std::span<const Request> requests, CallForm form);
 
 }  // namespace hymn::detail

@@ -47,6 +47,9 @@ Work all_reduce_sparse_async(const ProcessGroup& group, const SparseView& tensor
                              SparseTensor& result, const SparseOptions& options, const void* site) {
   const CallOfSteps call(group, call_name, options.timeout, site);
   GroupState& state = need(group);
+  if (state.world().settings.fake != nullptr)
+    throw UnsupportedError("in a fake world nobody is there whose entries could come",
+                           call.context("call all_reduce_sparse, which waits for nobody there"));
   const auto reduction = std::make_shared<SparseReduction>(state, tensor, options, true);
   // Elsewhere it may hold what is reduced, until it is there.
   if (!call.is_member()) result = {};

@@ -6,7 +6,6 @@
 #include "base/schedule_point.hpp"
 #include "hymn/error.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/group/observed.hpp"
 #include "runtime/group/work_wait.hpp"
 #include "runtime/group/works_wait.hpp"
 
@@ -22,24 +21,12 @@ detail::WorkState& need(const std::shared_ptr<detail::WorkState>& state) {
   return *state;
 }
 
-void note_waited(const detail::WorkState* work) {
-  if (CallObserver* const observer = detail::call_observer()) [[unlikely]]
-    observer->waited(work);
-}
-
 }  // namespace
 
-bool Work::test() {
-  const bool has_ended = detail::WorkWait(need(state_)).test();
-  if (has_ended) note_waited(state_.get());
-  return answered(has_ended);
-}
+bool Work::test() { return answered(detail::WorkWait(need(state_)).test()); }
 bool Work::is_completed() const { return answered(need(state_).is_completed()); }
-void Work::wait() { wait({}); }
-void Work::wait(Timeout timeout) {
-  detail::WorkWait(need(state_)).wait(timeout);
-  note_waited(state_.get());
-}
+void Work::wait() { detail::WorkWait(need(state_)).wait({}); }
+void Work::wait(Timeout timeout) { detail::WorkWait(need(state_)).wait(timeout); }
 void Work::wait_on(void* stream) { detail::WorkWait(need(state_)).wait_on(stream); }
 std::exception_ptr Work::error() const { return need(state_).error(); }
 std::vector<BufferView> Work::result() const { return need(state_).result(); }
@@ -64,8 +51,7 @@ void wait_all(std::span<Work> works, Timeout timeout) {
   std::vector<detail::WorkState*> all;
   for (const Work& work : kept)
     if (work.valid()) all.push_back(work.state_.get());
-  detail::WorksWait(all, timeout, detail::WorksWait::For::all).all();
-  for (const detail::WorkState* work : all) note_waited(work);
+  detail::WorksWait(std::move(all), timeout, detail::WorksWait::For::all).all();
 }
 
 std::size_t wait_any(std::span<Work> works, Timeout timeout) {
@@ -74,17 +60,13 @@ std::size_t wait_any(std::span<Work> works, Timeout timeout) {
   std::vector<std::size_t> indexes;
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (!kept[i].valid()) continue;
-    if (kept[i].is_completed()) {
-      note_waited(kept[i].state_.get());
-      return i;
-    }
+    if (kept[i].is_completed()) return i;
     all.push_back(kept[i].state_.get());
     indexes.push_back(i);
   }
   if (all.empty()) throw UsageError("there is no operation to wait for", {.operation = "wait_any"});
   detail::WorksWait wait(all, timeout, detail::WorksWait::For::any);
   const auto found = std::ranges::find(all, &wait.any());
-  note_waited(*found);
   return indexes[static_cast<std::size_t>(found - all.begin())];
 }
 

@@ -239,13 +239,13 @@ Algorithm& WorkStarter::pick(const Call& call) const {
 
 void WorkStarter::launch(const std::shared_ptr<WorkState>& work,
                          std::span<const Request> requests) const {
+  if (CallObserver* const observer = call_observer()) [[unlikely]]
+    work->observe_as(tell_observer(*observer, group_.members_, requests, CallForm::in_flight));
   carry_out(work, {.site = site_,
                    .limit = group_.limit_of(options_),
                    .in_background = true,
                    .bundle_bytes = bundles_.together});
   if (options_.stream != nullptr) WorkWait(*work).await_enqueued();
-  if (CallObserver* const observer = call_observer()) [[unlikely]]
-    tell_observer(*observer, group_.members_, requests, work.get());
 }
 
 // What can still go wrong before a number is taken.

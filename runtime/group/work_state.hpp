@@ -80,6 +80,9 @@ class WorkState {
   WorkWaiters& waiters() { return waiters_; }
   const WorkName& name() const { return name_; }
   TimePoint started() const { return started_; }
+  /// As ObservedCall::work; 0: nobody has seen its call.
+  std::uint64_t observed_as() const { return observed_as_; }
+  void observe_as(std::uint64_t number) { observed_as_ = number; }
 
  private:
   friend class hymn::WorksInFlight;
@@ -112,6 +115,7 @@ class WorkState {
   Timeout limit_;
   WorkName name_;
   TimePoint started_{};
+  std::uint64_t observed_as_ = 0;
   Deadline deadline_ = Deadline::never();
 
   std::mutex step_mutex_;

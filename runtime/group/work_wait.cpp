@@ -4,6 +4,7 @@
 #include "base/waiter.hpp"
 #include "hymn/error.hpp"
 #include "runtime/group/group_state.hpp"
+#include "runtime/group/observed.hpp"
 
 namespace hymn::detail {
 
@@ -33,6 +34,9 @@ bool WorkWait::move_on() {
 }
 
 void WorkWait::wait(Timeout timeout) {
+  if (CallObserver* const observer = call_observer(); observer && work_.observed_as() != 0)
+      [[unlikely]]
+    observer->waits(work_.observed_as());
   require_driver();
   const TimePoint began = world_.clock().now();
   const bool has_waited = !work_.is_completed();

@@ -10,6 +10,9 @@
 namespace hymn {
 namespace {
 
+// Each of them takes some memory.
+constexpr int most_ranks = 1 << 20;
+
 /// Nothing arrives, and nothing comes.
 class LoneExchange final : public Exchange {
  public:
@@ -31,6 +34,8 @@ void require_right(int size, int rank, const FakeTopology& topology) {
                      {.rank = rank, .operation = "World::fake", .remedy = std::move(remedy)});
   };
   if (size < 1) refuse(fmt::format("a world of {} ranks", size), "ask for at least one");
+  if (size > most_ranks)
+    refuse(fmt::format("a world of {} ranks", size), fmt::format("ask for at most {}", most_ranks));
   if (rank < 0 || rank >= size)
     refuse(fmt::format("rank {} of a world of {}", rank, size), "ranks count from 0");
   if (topology.hosts < 1 || topology.hosts > most_hosts)

@@ -55,6 +55,9 @@ LocalGroups::Group LocalGroups::make(Membership membership, const GroupOptions& 
   const Timeout limit = world_.settings.making_limit(options);
   if (world_.settings.fake != nullptr) {  // nobody else has to know it
     membership.uid = numbers_.draw();
+    if (membership.tag.empty())
+      membership.tag = fmt::format("{}{}", TaggedGroups::automatic,
+                                   world_.settings.fake->name_group(membership.ranks));
     return factory_.make(std::move(membership), options, limit);
   }
   const TimePoint began = world_.clock().now();

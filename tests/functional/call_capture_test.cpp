@@ -2,6 +2,7 @@
 // and how those of several ranks are compared.
 #include <gmock/gmock.h>
 
+#include <complex>
 #include <functional>
 
 #include "hymn/capture.hpp"
@@ -263,15 +264,97 @@ TEST(CallCapture, CirclesOfGroupsAreFound) {
   EXPECT_THAT(mismatch(2, in_order(false), in_order(true)), HasSubstr("circle"));
 }
 
-TEST(CallCapture, RefusesWhatCannotBeData) {
+// Groups that their members make alone have one name on all of them; each call of split, too.
+TEST(CallCapture, GroupsOfMembersAloneMatch) {
+  EXPECT_EQ(find_mismatch(programs_of(4,
+                                      [](World& world) {
+                                        std::vector<float> data(3);
+                                        const std::vector<int> pair{world.rank() / 2 * 2,
+                                                                    world.rank() / 2 * 2 + 1};
+                                        for (int i = 0; i < 2; ++i) {
+                                          ProcessGroup two =
+                                              world.new_group(pair, {.local_sync = true});
+                                          two.all_reduce(data);
+                                        }
+                                        world.split(0).all_reduce(data);
+                                      })),
+            "");
+}
+
+// A test is none.
+TEST(CallCapture, WaitsAreThoseThatBlock) {
+  const auto ring = [](bool waits) {
+    return [waits](World& world) {
+      std::vector<float> out(3);
+      std::vector<float> in(3);
+      Work sent = world.group().isend(out, 1 - world.rank());
+      (void)sent.test();
+      if (waits) sent.wait();
+      world.group().recv(in, 1 - world.rank());
+      sent.wait();
+    };
+  };
+  EXPECT_EQ(find_mismatch(programs_of(2, ring(false))), "");
+  EXPECT_THAT(find_mismatch(programs_of(2, ring(true))), HasSubstr("circle"));
+}
+
+// Pairs of reals.
+TEST(CallCapture, ComplexAndRealPartsMatch) {
+  const std::vector<std::complex<float>> numbers(2);
+  std::vector<float> reals(8);
+  std::vector<std::complex<float>> all(4);
+  EXPECT_EQ(mismatch(
+                2, [&](World& world) { world.group().all_gather(numbers, reals); },
+                [&](World& world) { world.group().all_gather(numbers, all); }),
+            "");
+}
+
+TEST(CallCapture, AnEmptyBatchIsNothing) {
+  const std::vector<Program> programs =
+      programs_of(2, [](World& world) { world.group().batch_isend_irecv({}).wait(); });
+  EXPECT_TRUE(programs.front().nodes.empty());
+}
+
+// What cannot be data does not start.
+TEST(CallCapture, RefusesBeforeTheCall) {
+  World world = World::fake(2, 0);
+  std::vector<float> data(2, 1);
+  const auto times = reduce_by<float>([](float a, float b) { return a * b; });
+  const Captured captured = capture([&] {
+    EXPECT_THROW((void)world.group().all_reduce_async(data, times), UsageError);
+    world.group().barrier();
+  });
+  EXPECT_EQ(names_of(captured.program), (Names{"barrier", "wait_tensor"}));
+}
+
+// Replays wait for what a step takes, and make groups that are not there.
+RANK_TEST(CallCapture, IsReplayedWhereItsGroupsAreNot) {
+  const Captured captured = [&] {
+    World fake = World::fake(world.size(), world.rank());
+    std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+    for (int i = 0; i < world.size(); ++i) ranks[static_cast<std::size_t>(i)] = i;
+    ProcessGroup group = fake.new_group(ranks);
+    return capture([&] {
+      std::vector<float> data(3);
+      group.all_reduce(data);
+    });
+  }();
+  const Array sum = replay(captured, world, std::vector{ones({3})}).at(0);
+  EXPECT_EQ(sum.at<float>(0), static_cast<float>(world.size()));
+}
+
+TEST(CallCapture, ProgramsThatCannotBeAreRefused) {
   EXPECT_THROW(capture([] { (void)capture([] {}); }), UsageError);
   Program program = programs_of(2, [](World& each) { each.group().barrier(); }).front();
-  program.nodes[0].call.more = 1;
+  program.nodes[0].call.following = 1;
   EXPECT_THROW((void)find_mismatch(std::span(&program, 1)), UsageError);
-  program.nodes[0].call.more = 0;
+  program.nodes[0].call.following = 0;
   program.nodes[1].calls = {1};
   EXPECT_THROW((void)find_mismatch(std::span(&program, 1)), UsageError);
   program.nodes[1].calls = {0};
+  program.nodes[0].call.following = static_cast<std::size_t>(-1);
+  EXPECT_THROW((void)find_mismatch(std::span(&program, 1)), UsageError);
+  program.nodes[0].call.following = 0;
   program.nodes[0].call.type = OpType::send;
   EXPECT_THROW((void)find_mismatch(std::span(&program, 1)), UsageError);
 }

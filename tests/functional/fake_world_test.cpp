@@ -138,6 +138,7 @@ TEST(FakeWorld, RefusesWhatARealOneRefuses) {
   expect_error(ErrorKind::usage, [&] { world.group().broadcast(data, 4); }, {"4"});
   expect_error(ErrorKind::usage, [&] { world.new_group({1, 1}); }, {"twice"});
   expect_error(ErrorKind::unsupported, [&] { world.group().shrink(); }, {"control plane"});
+  expect_error(ErrorKind::unsupported, [&] { (void)world.group().iprobe(1); }, {"fake world"});
 }
 
 TEST(FakeWorld, RefusesJobsThatCannotBe) {
@@ -148,6 +149,7 @@ TEST(FakeWorld, RefusesJobsThatCannotBe) {
   refused(4, 4, {}, {"rank 4", "count from 0"});
   refused(4, -1, {}, {"rank -1"});
   refused(4, 0, {.hosts = 0}, {"0 hosts"});
+  refused(2 << 20, 0, {.hosts = 1000}, {"at most"});
   refused(5000, 0, {.hosts = 1}, {"5000 ranks on 1 host"});
   refused(4, 0, {.file = "box.xml", .synthetic = "core:4"}, {"twice"});
   expect_error(ErrorKind::config, [] { World::fake(4, 0, {.file = "/nowhere/box.xml"}); },

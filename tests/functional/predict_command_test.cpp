@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "hymn/capture.hpp"
+#include "hymn/world.hpp"
 #include "tests/support/shell.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -65,6 +66,28 @@ TEST_F(PredictCommand, AddsUpWhatIsWaitedForAtOnce) {
   EXPECT_GT(large, 10 * small);
   EXPECT_NEAR(told["end_us"], 3 * large + small, 1e-6);
   EXPECT_NEAR(told["one_by_one_us"], 3 * large + small, 1e-6);
+}
+
+// What is started ends at its wait, what blocks at once.
+TEST_F(PredictCommand, CallsOfProcessGroupTakeTime) {
+  World world = World::fake(8, 0);
+  capture_as("program.json", [&world] {
+    std::vector<float> data(1 << 20);
+    world.group().all_reduce(data);
+    Work work = world.group().broadcast_async(data, 3);
+    world.group().barrier();
+    work.wait();
+    world.group().send(data, 1);
+  });
+  const Json told = predicted(std::string("program.json ") + box);
+  ASSERT_EQ(told["calls"].size(), 4u);
+  double all = 0;
+  for (const Json& call : told["calls"]) all += call["us"].get<double>();
+  EXPECT_EQ(told["calls"][0]["name"], "all_reduce");
+  EXPECT_EQ(told["calls"][1]["name"], "broadcast");
+  EXPECT_EQ(told["calls"][2]["name"], "barrier");
+  for (const int collective : {0, 1, 2}) EXPECT_GT(told["calls"][collective]["us"], 0);
+  EXPECT_NEAR(told["end_us"], all, 1e-6);  // those of one group follow each other
 }
 
 TEST_F(PredictCommand, CallsOfDifferentGroupsAreUnderWayTogether) {

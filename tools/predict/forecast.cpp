@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "tools/bad_arguments.hpp"
@@ -67,6 +68,7 @@ class Playing {
   /// When it is over.
   double call(const ProgramNode& node) {
     const double us = time_of(node);
+    if (is_message(type_of(node))) return message(node, us);
     double& is_free = group_is_free_[node.group];
     is_free = std::max({is_free, clock_, ready_of(node)}) + us;
     forecast_.one_by_one_us += us;
@@ -74,8 +76,25 @@ class Playing {
     return is_free;
   }
 
+  /// Messages do not wait for each other, nor for collectives.
+  double message(const ProgramNode& node, double us) {
+    const double end = std::max(clock_, ready_of(node)) + us;
+    forecast_.one_by_one_us += us;
+    forecast_.end_us = std::max(forecast_.end_us, end);
+    return end;
+  }
+
+  /// Of the ranks that it is between.
+  GroupLayout layout_of(const ProgramNode& node) {
+    const int peer = node.call.peer;
+    if (!is_message(type_of(node)) || peer == any_source || peer == program_.rank)
+      return layout_of(node.group);
+    const std::array both{std::min(program_.rank, peer), std::max(program_.rank, peer)};
+    return places_.layout_of(both);
+  }
+
   double time_of(const ProgramNode& node) {
-    const GroupLayout& layout = layout_of(node.group);
+    const GroupLayout layout = layout_of(node);
     ForecastCall one{.name = name_of(node), .ranks = layout.size};
     one.hosts = static_cast<int>(layout.hosts.size());
     one.bytes = std::max(bytes_of(program_, node.inputs), bytes_of(program_, node.outputs));
