@@ -16,7 +16,7 @@ bool fortran_is_in_place(const CFI_cdesc_t* array) {
 FortranBuffer fortran_open(FortranReport* report, const char* name, const CFI_cdesc_t* array,
                            const hymnDataType_t* dtype) {
   FortranBuffer buffer = {.name = name, .array = array, .data = array->base_addr};
-  if (array->base_addr == NULL) {
+  if (array->base_addr == NULL && !fortran_is_empty_constant(array)) {
     fortran_fault(report, hymnUsageError, "%s is not allocated, or not associated", name);
     return buffer;
   }
@@ -25,10 +25,11 @@ FortranBuffer fortran_open(FortranReport* report, const char* name, const CFI_cd
                   name);
     return buffer;
   }
-  if (fortran_is_assumed_size(array)) {
+  if (fortran_may_be_assumed_size(array)) {
     fortran_fault(report, hymnUsageError,
-                  "%s is an array of assumed size, which nobody knows; remedy: pass a section with "
-                  "its end, as a(1:n)",
+                  "%s is an assumed-size array, whose size is unknown, or an empty section such as "
+                  "a(2:0), which gfortran does not tell from one; remedy: pass a section with its "
+                  "end, as a(1:n), where n may be 0",
                   name);
     return buffer;
   }
@@ -53,22 +54,22 @@ void fortran_pack(FortranReport* report, FortranBuffer* buffer) {
 void fortran_refuse_strides(FortranReport* report, const FortranBuffer* buffer) {
   if (report->result != hymnSuccess || fortran_is_contiguous(buffer->array)) return;
   fortran_fault(report, hymnUsageError,
-                "%s is not contiguous, and a call that is only started, or that is given a stream, "
-                "copies nothing; remedy: give it a contiguous array, or call what returns when it "
-                "has completed",
+                "%s is not contiguous, and a nonblocking call, or one that is given a stream, copies "
+                "nothing; remedy: give it a contiguous array, or use the blocking call",
                 buffer->name);
 }
 
 // MPI cannot take back what it has been given: where an operation has failed it may still read and
 // write the copy, which is kept for it (docs/errors.md).
-static bool may_be_in_use(hymnResult_t result) {
-  return result != hymnSuccess && result != hymnUsageError && result != hymnUnsupportedError &&
-         result != hymnConfigError && result != hymnResourceError;
+static bool may_be_in_use(const FortranReport* report) {
+  return report->result != hymnSuccess && report->result != hymnUsageError &&
+         report->result != hymnUnsupportedError && report->result != hymnConfigError &&
+         !report->is_own;
 }
 
 void fortran_close(const FortranReport* report, FortranBuffer* buffer, bool is_output) {
   if (buffer->packed == NULL) return;
-  if (may_be_in_use(report->result)) return;
+  if (may_be_in_use(report)) return;
   if (is_output && report->result == hymnSuccess)
     fortran_scatter_elements(buffer->packed, buffer->array);
   free(buffer->packed);
@@ -89,7 +90,7 @@ void fortran_check_op(FortranReport* report, const FortranBuffer* buffer, hymnOp
   if (report->result != hymnSuccess || !buffer->is_logical) return;
   if (op == hymnLand || op == hymnLor || op == hymnLxor) return;
   fortran_fault(report, hymnUnsupportedError,
-                "%s is logical, which is reduced by hymn_land, hymn_lor and hymn_lxor alone",
+                "%s is logical; only hymn_land, hymn_lor and hymn_lxor apply",
                 buffer->name);
 }
 

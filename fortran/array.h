@@ -19,13 +19,13 @@ typedef struct {
 /// Whether it is hymn_in_place.
 bool fortran_is_in_place(const CFI_cdesc_t* array);
 /// What an array holds, without a look at how it lies. `dtype`, unless NULL, takes the place of
-/// what the type of the array says, and has as many bytes. Reports an array that is not allocated.
+/// what the type of the array says, and has as many bytes. Reports an array that is
+/// not allocated, or of no known size.
 FortranBuffer fortran_open(FortranReport* report, const char* name, const CFI_cdesc_t* array,
                            const hymnDataType_t* dtype);
 /// Copies what is not contiguous to memory of its own. To be followed by fortran_close.
 void fortran_pack(FortranReport* report, FortranBuffer* buffer);
-/// Reports what is not contiguous: for operations that are only started, or are ordered by a
-/// stream.
+/// Reports what is not contiguous: for nonblocking operations, and those that a stream orders.
 void fortran_refuse_strides(FortranReport* report, const FortranBuffer* buffer);
 /// Copies what has been packed back, if `is_output` and the call has succeeded, and frees it.
 void fortran_close(const FortranReport* report, FortranBuffer* buffer, bool is_output);

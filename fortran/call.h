@@ -6,6 +6,10 @@
 
 #include "fortran/array.h"
 
+/// What is told where nothing was received, or no message waits: as the types' own defaults.
+static const hymnRecvStatus_t fortran_no_status = {.source = -1};
+static const hymnMessageInfo_t fortran_no_message = {.source = -1};
+
 /// What a collective is given; what it has no argument for is NULL.
 typedef struct {
   const CFI_cdesc_t* send;
@@ -39,7 +43,7 @@ FortranPlace fortran_place(FortranReport* report, const FortranArguments* given)
 bool fortran_sends(hymnCollective_t collective, const FortranPlace* place);
 bool fortran_receives(hymnCollective_t collective, const FortranPlace* place);
 
-/// Packs a buffer, or refuses what cannot be.
+/// Packs a buffer that is not contiguous, or refuses one that cannot be.
 void fortran_prepare(FortranReport* report, const FortranArguments* given, FortranBuffer* buffer);
 
 /// Calls of this thread come from where `report`'s function returns to.

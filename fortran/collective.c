@@ -1,5 +1,9 @@
 // Collectives of equal blocks: how many elements each has follows from the arrays.
+#include <string.h>
+
 #include "fortran/call.h"
+#include "fortran/pack.h"
+#include "hymn/hymn_coalesced.h"
 #include "hymn/hymn_shaped.h"
 
 FortranPlace fortran_place(FortranReport* report, const FortranArguments* given) {
@@ -25,11 +29,30 @@ bool fortran_receives(hymnCollective_t collective, const FortranPlace* place) {
   return !has_root || place->is_root;
 }
 
-void fortran_prepare(FortranReport* report, const FortranArguments* given, FortranBuffer* buffer) {
-  if (given->work != NULL || given->stream != NULL)
-    fortran_refuse_strides(report, buffer);
+// A scope keeps the address that a call is given until it ends, when a copy is no longer there. That
+// one is open is told by the refusal of another one.
+static void refuse_copies_in_scopes(FortranReport* report, const FortranArguments* given,
+                                    const FortranBuffer* buffer) {
+  if (report->result != hymnSuccess || fortran_is_contiguous(buffer->array)) return;
+  const hymnResult_t result = hymnCoalesceBegin(*given->group, NULL);
+  if (result == hymnSuccess)
+    (void)hymnCoalesceCancel(*given->group);
+  else if (result == hymnUsageError && strstr(hymnGetLastError(), "coalescing scope") != NULL)
+    fortran_fault(report, hymnUsageError,
+                  "%s is not contiguous, and a call in a coalescing scope copies nothing; remedy: "
+                  "give it a contiguous array, or end the scope first",
+                  buffer->name);
   else
-    fortran_pack(report, buffer);
+    fortran_check(report, result);
+}
+
+void fortran_prepare(FortranReport* report, const FortranArguments* given, FortranBuffer* buffer) {
+  if (given->work != NULL || given->stream != NULL) {
+    fortran_refuse_strides(report, buffer);
+    return;
+  }
+  refuse_copies_in_scopes(report, given, buffer);
+  fortran_pack(report, buffer);
 }
 
 // How many blocks of `count` elements each side has.
@@ -84,7 +107,7 @@ static size_t block_count(FortranReport* report, const Sides* sides, const Block
   if (report->result != hymnSuccess || place->rank < 0) return 0;
   if (first->count % of_first != 0)
     fortran_fault(report, hymnUsageError,
-                  "%s has %zu elements, which are no equal blocks for %zu ranks", first->name,
+                  "%s has %zu elements, which cannot be divided equally among %zu ranks", first->name,
                   first->count, of_first);
   const size_t count = first->count / of_first;
   if (sides->sends && sides->receives && sides->recv.count != count * blocks->received)

@@ -3,6 +3,7 @@
 
 #include "fortran/call.h"
 #include "fortran/options.h"
+#include "fortran/pack.h"
 
 hymnGroupOptions_t fortran_group_options(FortranReport* report, const FortranGroupOptions* given) {
   hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
@@ -47,7 +48,7 @@ HYMN_API void hymnFortranGroupCreate(const hymnWorld_t* world, const CFI_cdesc_t
   const FortranGroupOptions given = GROUP_OPTIONS;
   FORTRAN_BEGIN("hymn_group_create", NULL);
   *group = NULL;
-  const size_t n = (size_t)ranks->dim[0].extent;
+  const size_t n = fortran_elements(ranks);
   int* list = ranks_of(&report, ranks, n);
   hymnGroupOptions_t options = fortran_group_options(&report, &given);
   if (report.result == hymnSuccess)
@@ -74,7 +75,7 @@ HYMN_API void hymnFortranGroupFind(const hymnWorld_t* world, const CFI_cdesc_t* 
                                    const CFI_cdesc_t* errmsg) {
   FORTRAN_BEGIN("hymn_group_find", NULL);
   *group = NULL;
-  const size_t n = (size_t)ranks->dim[0].extent;
+  const size_t n = fortran_elements(ranks);
   int* list = ranks_of(&report, ranks, n);
   char* text = fortran_text(&report, tag);
   if (report.result == hymnSuccess)
@@ -111,15 +112,17 @@ HYMN_API void hymnFortranGroupAbort(const hymnGroup_t* group, const CFI_cdesc_t*
 HYMN_API void hymnFortranGroupFree(hymnGroup_t* group, int* stat, const CFI_cdesc_t* errmsg) {
   FORTRAN_BEGIN("hymn_group_free", NULL);
   fortran_check(&report, hymnGroupFree(*group));
-  *group = NULL;
+  if (report.result != hymnUsageError) *group = NULL;  // it was not refused
   FORTRAN_END;
 }
 
-// OF_GROUP(NAME, name, FUNCTION, TYPE): what a group is asked; OF_MEMBER: of one of its members.
+// OF_GROUP(NAME, name, FUNCTION, TYPE): what a group is asked; OF_MEMBER: of one of its members. -1
+// where it does not answer.
 #define OF_GROUP(Name, name, function, Type)                                             \
   HYMN_API void hymnFortranGroup##Name(const hymnGroup_t* group, Type* value, int* stat, \
                                        const CFI_cdesc_t* errmsg) {                      \
     FORTRAN_BEGIN("hymn_group_" #name, *group);                                          \
+    *value = -1;                                                                         \
     fortran_check(&report, function(*group, value));                                     \
     FORTRAN_END;                                                                         \
   }
@@ -127,6 +130,7 @@ HYMN_API void hymnFortranGroupFree(hymnGroup_t* group, int* stat, const CFI_cdes
   HYMN_API void hymnFortranGroup##Name(const hymnGroup_t* group, const int* member, int* value, \
                                        int* stat, const CFI_cdesc_t* errmsg) {                  \
     FORTRAN_BEGIN("hymn_group_" #name, *group);                                                 \
+    *value = -1;                                                                                \
     fortran_check(&report, function(*group, *member, value));                                   \
     FORTRAN_END;                                                                                \
   }

@@ -47,6 +47,7 @@ HYMN_API void hymnFortranRecv(const CFI_cdesc_t* buf, const int* source, const i
                               const hymnGroup_t* group, hymnRecvStatus_t* status, MESSAGE_TAIL) {
   MESSAGE_ARGUMENTS(NULL);
   FORTRAN_BEGIN("hymn_recv", *group);
+  if (status != NULL) *status = fortran_no_status;
   FortranBuffer buffer = open_message(&report, "buf", buf, &given);
   if (report.result == hymnSuccess)
     fortran_check(&report, hymnRecv(buffer.data, buffer.count, buffer.dtype, *source, *tag, *group,
@@ -73,6 +74,7 @@ HYMN_API void hymnFortranSendrecv(const CFI_cdesc_t* sendbuf, const int* destina
                                   hymnRecvStatus_t* status, MESSAGE_TAIL) {
   MESSAGE_ARGUMENTS(NULL);
   FORTRAN_BEGIN("hymn_sendrecv", *group);
+  if (status != NULL) *status = fortran_no_status;
   FortranBuffer sent = open_message(&report, "sendbuf", sendbuf, &given);
   FortranBuffer received = {.name = "recvbuf"};
   if (report.result == hymnSuccess) received = open_message(&report, "recvbuf", recvbuf, &given);
@@ -108,6 +110,7 @@ HYMN_API void hymnFortranSendrecvReplace(const CFI_cdesc_t* buf, const int* dest
                                          MESSAGE_TAIL) {
   MESSAGE_ARGUMENTS(NULL);
   FORTRAN_BEGIN("hymn_sendrecv_replace", *group);
+  if (status != NULL) *status = fortran_no_status;
   FortranBuffer buffer = open_message(&report, "buf", buf, &given);
   if (report.result == hymnSuccess)
     fortran_check(&report, hymnSendrecvReplace(buffer.data, buffer.count, buffer.dtype,
@@ -120,6 +123,7 @@ HYMN_API void hymnFortranSendrecvReplace(const CFI_cdesc_t* buf, const int* dest
 HYMN_API void hymnFortranProbe(const int* source, const int* tag, const hymnGroup_t* group,
                                hymnMessageInfo_t* info, int* stat, const CFI_cdesc_t* errmsg) {
   FORTRAN_BEGIN("hymn_probe", *group);
+  *info = fortran_no_message;
   fortran_check(&report, hymnProbe(*source, *tag, *group, info));
   FORTRAN_END;
 }

@@ -6,6 +6,7 @@ HYMN_API void hymnFortranOpCreate(hymnOpFunction_t function, const size_t* value
                                   int* stat) {
   const CFI_cdesc_t* const errmsg = NULL;  // set by hymn.f90
   FORTRAN_BEGIN("hymn_op_create", NULL);
+  *op = hymnSum;
   fortran_check(&report, hymnOpCreate(function, context != NULL ? *context : NULL, *value_bytes,
                                       *commutative, op));
   FORTRAN_END;
@@ -20,6 +21,7 @@ HYMN_API void hymnFortranOpFree(hymnOp_t* op, int* stat, const CFI_cdesc_t* errm
 HYMN_API void hymnFortranOpMinLoc(const hymnDataType_t* dtype, hymnOp_t* op, int* stat,
                                   const CFI_cdesc_t* errmsg) {
   FORTRAN_BEGIN("hymn_op_minloc", NULL);
+  *op = hymnSum;
   fortran_check(&report, hymnOpMinLoc(*dtype, op));
   FORTRAN_END;
 }
@@ -27,6 +29,7 @@ HYMN_API void hymnFortranOpMinLoc(const hymnDataType_t* dtype, hymnOp_t* op, int
 HYMN_API void hymnFortranOpMaxLoc(const hymnDataType_t* dtype, hymnOp_t* op, int* stat,
                                   const CFI_cdesc_t* errmsg) {
   FORTRAN_BEGIN("hymn_op_maxloc", NULL);
+  *op = hymnSum;
   fortran_check(&report, hymnOpMaxLoc(*dtype, op));
   FORTRAN_END;
 }

@@ -2,8 +2,21 @@
 
 #include <string.h>
 
-bool fortran_is_assumed_size(const CFI_cdesc_t* array) {
-  return array->rank > 0 && array->dim[array->rank - 1].extent == -1;
+// Where another dimension is empty the array is, however long the last one may be.
+bool fortran_may_be_assumed_size(const CFI_cdesc_t* array) {
+  if (array->rank == 0 || array->dim[array->rank - 1].extent != -1) return false;
+  for (int i = 0; i + 1 < array->rank; ++i)
+    if (array->dim[i].extent <= 0) return false;
+  return true;
+}
+
+bool fortran_is_empty_constant(const CFI_cdesc_t* array) {
+  bool is_empty = false;
+  for (int i = 0; i < array->rank; ++i) {
+    if (array->dim[i].extent < 0) return false;
+    if (array->dim[i].extent == 0) is_empty = true;
+  }
+  return is_empty && array->base_addr == NULL;
 }
 
 size_t fortran_elements(const CFI_cdesc_t* array) {

@@ -2,6 +2,8 @@
 // program.
 #pragma once
 
+#include <stdbool.h>
+
 #include "fortran/binding.h"
 #include "hymn/hymn.h"
 
@@ -13,6 +15,7 @@ typedef struct {
   int* stat;                  ///< NULL: absent
   const CFI_cdesc_t* errmsg;  ///< NULL: absent
   hymnResult_t result;        ///< so far
+  bool is_own;                ///< the module has found the fault: nothing has been started
 } FortranReport;
 
 /// Sets the text that is to be reported with `code`: the module found the fault itself. The text
@@ -22,6 +25,8 @@ __attribute__((format(printf, 3, 4))) void fortran_fault(FortranReport* report, 
 /// The result of a function of the C API: its text is taken over, with the procedure's name in the
 /// place of that function's. Does nothing where the report has failed already.
 void fortran_check(FortranReport* report, hymnResult_t result);
+/// Whether hymnGetLastError has what fortran_check has taken over, but for the names of functions.
+bool fortran_has_reported(const FortranReport* report, hymnResult_t result);
 /// Sets stat and errmsg, or ends the program. The last thing that a function of the module does.
 void fortran_finish(const FortranReport* report);
 /// The text of the last failure on this thread, "" if there was none.

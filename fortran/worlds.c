@@ -43,12 +43,13 @@ HYMN_API void hymnFortranInit(hymnWorld_t* world, WORLD_TAIL) {
 static MPI_Comm communicator_of(FortranReport* report, const CFI_cdesc_t* comm) {
   MPI_Fint handle = 0;
   const bool is_handle =
-      comm->rank == 0 && comm->elem_len == sizeof handle &&
+      comm->base_addr != NULL && comm->rank == 0 && comm->elem_len == sizeof handle &&
       (comm->type == CFI_type_int || comm->type == CFI_type_struct || comm->type == CFI_type_other);
   if (!is_handle) {
     fortran_fault(report, hymnUsageError,
-                  "comm is no communicator of MPI: an integer of mpif.h or of the module mpi, or a "
-                  "type(MPI_Comm) of mpi_f08");
+                  "comm %s: an integer of mpif.h or of the module mpi, or a type(MPI_Comm) of mpi_f08",
+                  comm->base_addr != NULL ? "is not an MPI communicator"
+                                          : "is not allocated, or not associated");
     return MPI_COMM_NULL;
   }
   memcpy(&handle, comm->base_addr, sizeof handle);
@@ -74,21 +75,22 @@ HYMN_API void hymnFortranFinalize(hymnWorld_t* world, int* stat, const CFI_cdesc
   FORTRAN_END;
 }
 
-// OF_WORLD(NAME, name, FUNCTION, TYPE): what a world is asked.
-#define OF_WORLD(Name, name, function, Type)                                             \
+// OF_WORLD(NAME, name, FUNCTION, TYPE, NONE): what a world is asked; NONE where it does not answer.
+#define OF_WORLD(Name, name, function, Type, none)                                             \
   HYMN_API void hymnFortranWorld##Name(const hymnWorld_t* world, Type* value, int* stat, \
                                        const CFI_cdesc_t* errmsg) {                      \
     FORTRAN_BEGIN("hymn_world_" #name, NULL);                                            \
+    *value = none;                                                                       \
     fortran_check(&report, function(*world, value));                                     \
     FORTRAN_END;                                                                         \
   }
-OF_WORLD(Rank, rank, hymnWorldRank, int)
-OF_WORLD(Size, size, hymnWorldSize, int)
-OF_WORLD(LocalRank, local_rank, hymnWorldLocalRank, int)
-OF_WORLD(LocalSize, local_size, hymnWorldLocalSize, int)
-OF_WORLD(HostCount, host_count, hymnWorldHostCount, int)
-OF_WORLD(Gpu, gpu, hymnWorldGpu, int)
-OF_WORLD(Group, group, hymnWorldGroup, hymnGroup_t)
+OF_WORLD(Rank, rank, hymnWorldRank, int, -1)
+OF_WORLD(Size, size, hymnWorldSize, int, -1)
+OF_WORLD(LocalRank, local_rank, hymnWorldLocalRank, int, -1)
+OF_WORLD(LocalSize, local_size, hymnWorldLocalSize, int, -1)
+OF_WORLD(HostCount, host_count, hymnWorldHostCount, int, -1)
+OF_WORLD(Gpu, gpu, hymnWorldGpu, int, -1)
+OF_WORLD(Group, group, hymnWorldGroup, hymnGroup_t, NULL)
 
 HYMN_API void hymnFortranThreadSetTimeout(const double* timeout, int* stat,
                                           const CFI_cdesc_t* errmsg) {
