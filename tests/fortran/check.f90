@@ -32,6 +32,7 @@ contains
     call expect(stat == kind, 'failed with '//hymn_error_string(stat)//' in place of '// &
       & hymn_error_string(kind)//'; '//words)
     call expect(index(hymn_last_error(), words) > 0, words//' in the text')
+    call expect(len_trim(errmsg) > 0, 'errmsg has a text')
     call expect(index(hymn_last_error(), trim(errmsg)) == 1, 'errmsg is the text: '//trim(errmsg))
   end subroutine
 

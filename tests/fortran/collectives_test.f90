@@ -4,6 +4,9 @@ program collectives_test
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   use check
   use kinds_of_numbers, only: test_types
+  use constants, only: test_constants
+  use empty_arrays, only: test_empty_arrays
+  use scopes, only: test_scopes
   use sections, only: test_sections
   use started, only: test_started
   use sized_blocks, only: test_sized_blocks
@@ -17,6 +20,7 @@ program collectives_test
   call hymn_world_rank(world, rank)
   call hymn_world_size(world, size_)
   call hymn_world_group(world, group)
+  call test_constants()
   call test_scalars()
   call test_arrays()
   call test_roots()
@@ -27,6 +31,8 @@ program collectives_test
   call test_sections(group, rank, size_)
   call test_sized_blocks(group, rank, size_)
   call test_started(group, rank, size_)
+  call test_scopes(group, size_)
+  call test_empty_arrays(world, group)
   call hymn_barrier(group)
   call hymn_finalize(world)
   call expect(hymn_is_null(world), 'the handle is null after hymn_finalize')
@@ -83,7 +89,7 @@ contains
     do i = 1, size_
       call expect(all(all_of(:, :, i) == mine + 10 * (i - 1 - rank)), 'all_gather')
     end do
-    ! Who is not the root needs no memory for what only the root receives.
+    ! A rank that is not the root needs no memory for what only the root receives.
     all_of = -1
     if (rank == size_ - 1) then
       call hymn_gather(mine, all_of, size_ - 1, group)

@@ -2,6 +2,7 @@
 ! procedure, the rank, the group and the line of this file, and leaves everything usable.
 program errors_test
   use check
+  use waits, only: test_waits
   implicit none
 
   type(hymn_world) :: world
@@ -19,6 +20,7 @@ program errors_test
   call test_wrong_arrays()
   call test_wrong_calls()
   call test_sections_that_are_started()
+  call test_waits(world, group, rank, size_)
   if (size_ > 1) call test_limits()
   if (size_ > 1) call test_mismatch()
   call hymn_barrier(group)
@@ -115,7 +117,7 @@ contains
     call hymn_all_reduce(nothing, other, hymn_sum, group, stat=stat, errmsg=text)
     call expect_failure(hymn_usage_error, stat, text, 'sendbuf is not allocated')
     call hymn_all_reduce(hymn_in_place, truths, hymn_sum, group, stat=stat, errmsg=text)
-    call expect_failure(hymn_unsupported_error, stat, text, 'recvbuf is logical')
+    call expect_failure(hymn_unsupported_error, stat, text, 'recvbuf is logical; only hymn_land')
     call hymn_all_reduce(hymn_in_place, in, hymn_sum, group, hymn_int16, stat=stat, errmsg=text)
     call expect_failure(hymn_usage_error, stat, text, &
       & 'elements have 4 bytes; those of the dtype have 2')
@@ -125,7 +127,7 @@ contains
     call expect_failure(hymn_usage_error, stat, text, 'recvbuf 3, which should have')
     call hymn_reduce_scatter(out, in, hymn_sum, group, stat=stat, errmsg=text)
     if (size_ == 2) call expect_failure(hymn_usage_error, stat, text, &
-      & 'sendbuf has 5 elements, which are no equal blocks for 2 ranks')
+      & 'sendbuf has 5 elements, which cannot be divided equally among 2 ranks')
     call expect(stat == hymn_usage_error, 'blocks that are not equal')
     counts = 1
     call hymn_all_gatherv(in, out, counts, group, stat=stat, errmsg=text)
@@ -144,10 +146,10 @@ contains
     integer, intent(in) :: n
     integer, intent(inout) :: values(n, *)
     call hymn_broadcast(values, 0, group, stat=stat, errmsg=text)
-    call expect_failure(hymn_usage_error, stat, text, 'buf is an array of assumed size')
+    call expect_failure(hymn_usage_error, stat, text, 'buf is an assumed-size array, whose size is unknown')
     values(:, 1:2) = rank
     call hymn_all_reduce(hymn_in_place, values(:, 1:2), hymn_max, group)
-    call expect(all(values(:, 1:2) == size_ - 1), 'a section of an array of assumed size')
+    call expect(all(values(:, 1:2) == size_ - 1), 'a section of an assumed-size array')
   end subroutine
 
   subroutine test_polymorphic(anything)
@@ -226,7 +228,7 @@ contains
     call hymn_group_free(pair)
   end subroutine
 
-  ! Who makes another call is told so, with the lines of both.
+  ! A rank that makes another call is told so, with the lines of both.
   subroutine test_mismatch()
     integer :: value(3)
     type(hymn_group) :: pair

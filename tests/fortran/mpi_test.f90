@@ -5,6 +5,7 @@ program communicators
   implicit none
   type(hymn_world) :: world
   type(MPI_Comm) :: half
+  integer, allocatable :: none
   integer :: rank, ranks, members, stat
   logical :: is_over
   character(len=200) :: text
@@ -23,7 +24,9 @@ program communicators
   call hymn_init_from_comm(world, MPI_COMM_NULL, stat=stat, errmsg=text)
   call expect_failure(hymn_usage_error, stat, text, 'hymn_init_from_comm')
   call hymn_init_from_comm(world, 1.5, stat=stat, errmsg=text)
-  call expect_failure(hymn_usage_error, stat, text, 'comm is no communicator of MPI')
+  call expect_failure(hymn_usage_error, stat, text, 'comm is not an MPI communicator')
+  call hymn_init_from_comm(world, none, stat=stat, errmsg=text)
+  call expect_failure(hymn_usage_error, stat, text, 'comm is not allocated, or not associated')
   call MPI_Comm_free(half)
   call MPI_Finalized(is_over)
   call expect(.not. is_over, 'MPI is the program''s')

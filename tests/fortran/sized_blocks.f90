@@ -60,7 +60,6 @@ contains
     integer :: all_of(2, ranks * (ranks + 1) / 2), mine(ranks), counts(2 * ranks), i, j
     counts = -1
     counts(::2) = [(i, i=1, ranks)]
-    all_of(1, :) = [((i, j=1, i), i=0, ranks - 1), (ranks - 1, i=1, ranks)]
     all_of(1, :) = [((i - 1, j=1, i), i=1, ranks)]
     all_of(2, :) = 1
     mine = -1
