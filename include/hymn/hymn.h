@@ -38,10 +38,10 @@ HYMN_API hymnResult_t hymnSiteCreate(const char* file, int line, hymnSite_t* sit
 /// and other ranks name the place where they name the line of a C program. 0: from where they
 /// return to, as before. hymnUsageError: what hymnSiteCreate has not made.
 HYMN_API hymnResult_t hymnThreadSetSite(hymnSite_t site);
-/// For compiled bindings, whose own functions would else be where all calls come from: calls of
-/// this thread, as above, come from where `address` returns to (__builtin_return_address(0) of a
-/// function of the binding), from now on. NULL, which who has set it sets again: as before. A site
-/// of hymnThreadSetSite goes before it. Never fails.
+/// For compiled bindings, to whose own functions all calls would otherwise be attributed: calls of
+/// this thread, as above, are attributed to `address`, a return address such as
+/// __builtin_return_address(0), from now on. Pass NULL afterwards to restore the default. It does
+/// not nest. A site of hymnThreadSetSite takes precedence over it. Never fails.
 HYMN_API void hymnThreadSetCaller(const void* address);
 /// The limit of the operations that this thread starts from now on, whichever group they belong to,
 /// but those of meshes and joins; HYMN_TIMEOUT_DEFAULT: their group's, as before. What is gathered
@@ -124,8 +124,9 @@ HYMN_API hymnResult_t hymnGroupDestroy(hymnGroup_t group);
 /// Gives the group up on all its ranks, from any thread: what is in flight, and later calls, end
 /// with hymnAbortedError, which carries the reason. As ProcessGroup::abort().
 HYMN_API hymnResult_t hymnGroupAbort(hymnGroup_t group, const char* reason);
-/// Frees the handle. The group itself ends first if it has not been destroyed, as hymnGroupDestroy,
-/// but for one that was found, or made with a tag, which others may have, too.
+/// Frees the handle, even when an error is returned other than hymnUsageError: the group of all
+/// ranks is refused, and keeps it. The group itself ends first if it has not been destroyed, as
+/// hymnGroupDestroy, but for one that was found, or made with a tag, which others may have, too.
 HYMN_API hymnResult_t hymnGroupFree(hymnGroup_t group);
 
 /// This rank's place in the group, or -1 for a rank outside; and the number of members.
