@@ -6,7 +6,7 @@
 
 #include "fortran/array.h"
 
-/// What is told where nothing was received, or no message waits: as the types' own defaults.
+/// What is told where nothing was received, or no message is pending: as the types' own defaults.
 static const hymnRecvStatus_t fortran_no_status = {.source = -1};
 static const hymnMessageInfo_t fortran_no_message = {.source = -1};
 
@@ -21,7 +21,7 @@ typedef struct {
   const hymnGroup_t* group;
   const hymnDataType_t* dtype;
   hymnStream_t const* stream;
-  hymnWork_t* work;  ///< NULL: it is waited for
+  hymnWork_t* work;  ///< NULL: the blocking form
 } FortranArguments;
 
 /// A collective of equal blocks, or of none.

@@ -1,4 +1,4 @@
-// The collectives of the module: what waits, and its twin with an i in its name that only starts.
+// The collectives of the module: the blocking form, and its nonblocking twin with an i in its name.
 #include "fortran/call.h"
 
 #define UNPACK(...) __VA_ARGS__

@@ -1,4 +1,4 @@
-// The collectives of the module with a v at their end: what waits, and what only starts.
+// The collectives of the module with a v at their end: blocking and nonblocking ones.
 #include "fortran/call.h"
 
 #define UNPACK_V(...) __VA_ARGS__

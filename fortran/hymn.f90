@@ -1,7 +1,7 @@
 ! hymn for Fortran: the module of libhymn-fortran, over the C API (docs/fortran.md).
 !
 ! Every procedure has stat and errmsg at its end, as statements of Fortran have: stat becomes
-! hymn_success, or the kind of the failure, errmsg its text. Where stat is absent a failure ends the
+! hymn_success, or the error code, errmsg its text. Where stat is absent a failure ends the
 ! program with the text. Ranks are counted from 0, as those of MPI are; times are seconds.
 !
 ! Thread safety: as the C API, whose functions these call.

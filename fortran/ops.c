@@ -1,4 +1,4 @@
-// Reductions of the program's own.
+// User-defined reductions.
 #include "fortran/call.h"
 
 HYMN_API void hymnFortranOpCreate(hymnOpFunction_t function, const size_t* value_bytes,

@@ -45,7 +45,7 @@ void fortran_fault(FortranReport* report, hymnResult_t code, const char* format,
   report->is_own = true;
 }
 
-// "hymnAllReduce: …": who has called hymn_all_reduce does not know that name.
+// "hymnAllReduce: …": a program that has called hymn_all_reduce does not know that name.
 static void take_over(const FortranReport* report, char text_of_procedure[text_bytes]) {
   const char* text = hymnGetLastError();
   const size_t name =

@@ -1,5 +1,5 @@
-// Operations in flight. As with MPI's requests, who has waited for one has no handle of it any
-// more: those that have completed are freed, and null.
+// Operations in flight. As with MPI's requests, a wait that reports the end of one frees it, and
+// makes its handle null.
 #include <stdlib.h>
 
 #include "fortran/call.h"

@@ -81,7 +81,7 @@ contains
   end subroutine
 
   subroutine test_blocks()
-    integer :: mine(2, 2), i
+    integer :: mine(2, 2), again(2, 2), i
     integer, allocatable :: all_of(:, :, :), nothing(:), back(:, :, :)
     mine = reshape([10 * rank, 10 * rank + 1, 10 * rank + 2, 10 * rank + 3], [2, 2])
     allocate (all_of(2, 2, size_), source=-1)
@@ -94,12 +94,16 @@ contains
     if (rank == size_ - 1) then
       call hymn_gather(mine, all_of, size_ - 1, group)
       call expect(all(all_of(1, 1, :) == [(10 * i, i=0, size_ - 1)]), 'gather')
+      call hymn_gather(mine, all_of, size_ - 1, group)
+      call hymn_scatter(2 * all_of, again, size_ - 1, group)
       call hymn_scatter(2 * all_of, mine, size_ - 1, group)
     else
+      call hymn_gather(mine, [integer ::], size_ - 1, group)
       call hymn_gather(mine, nothing, size_ - 1, group)
+      call hymn_scatter([integer ::], again, size_ - 1, group)
       call hymn_scatter(nothing, mine, size_ - 1, group)
     end if
-    call expect(mine(2, 2) == 2 * (10 * rank + 3), 'scatter')
+    call expect(mine(2, 2) == 2 * (10 * rank + 3) .and. all(again == mine), 'scatter')
     all_of = rank
     call hymn_reduce_scatter(all_of, mine, hymn_sum, group)
     call expect(all(mine == size_ * (size_ - 1) / 2), 'reduce_scatter')

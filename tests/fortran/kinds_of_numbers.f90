@@ -150,13 +150,16 @@ contains
     type(c_ptr), value :: inout, in
     integer(c_size_t), value :: count
     type(c_ptr), value :: context
-    type(particle), pointer :: kept(:), others(:)
+    integer(int8), pointer :: kept(:, :), others(:, :)  ! bytes: values may lie at any address
+    type(particle) :: mine, other
     integer(c_size_t) :: i
     if (c_associated(context)) return
-    call c_f_pointer(inout, kept, [count])
-    call c_f_pointer(in, others, [count])
+    call c_f_pointer(inout, kept, [c_sizeof_particle(), count])
+    call c_f_pointer(in, others, [c_sizeof_particle(), count])
     do i = 1, count
-      if (others(i)%mass > kept(i)%mass) kept(i) = others(i)
+      mine = transfer(kept(:, i), mine)
+      other = transfer(others(:, i), other)
+      if (other%mass > mine%mass) kept(:, i) = others(:, i)
     end do
   end subroutine
 

@@ -1,4 +1,4 @@
-! What is only started, and waited for later.
+! Nonblocking operations.
 module started
   use check
   implicit none
