@@ -19,11 +19,11 @@ endfunction()
 if(HYMN_FORTRAN STREQUAL "OFF")
   set(hymn_no_fortran "HYMN_FORTRAN is OFF")
 elseif(HYMN_SANITIZE)
-  set(hymn_no_fortran "HYMN_SANITIZE is '${HYMN_SANITIZE}', whose runtime libraries gfortran does not share")
+  set(hymn_no_fortran "HYMN_SANITIZE is '${HYMN_SANITIZE}', and gfortran would link its own sanitizers' libraries")
   set(hymn_fortran_remedy "leave HYMN_SANITIZE empty")
 else()
   include(CheckLanguage)
-  # Not what CMake would find first, such as Intel's; but who names a compiler gets that one.
+  # Not what CMake would find first, such as Intel's; but a compiler that is named is taken.
   if(NOT CMAKE_Fortran_COMPILER AND NOT DEFINED ENV{FC})
     # The plain name, with which programs are compiled, unless that is too old; else the newest.
     find_program(HYMN_GFORTRAN NAMES gfortran gfortran-16 gfortran-15 gfortran-14 gfortran-13 gfortran-12

@@ -53,10 +53,11 @@ void fortran_pack(FortranReport* report, FortranBuffer* buffer) {
 
 void fortran_refuse_strides(FortranReport* report, const FortranBuffer* buffer) {
   if (report->result != hymnSuccess || fortran_is_contiguous(buffer->array)) return;
-  fortran_fault(report, hymnUsageError,
-                "%s is not contiguous, and a nonblocking call, or one that is given a stream, copies "
-                "nothing; remedy: give it a contiguous array, or use the blocking call",
-                buffer->name);
+  fortran_fault(
+      report, hymnUsageError,
+      "%s is not contiguous, and a nonblocking call, or one that is given a stream, copies "
+      "nothing; remedy: give it a contiguous array, or use the blocking call",
+      buffer->name);
 }
 
 // MPI cannot take back what it has been given: where an operation has failed it may still read and
@@ -90,8 +91,7 @@ void fortran_check_op(FortranReport* report, const FortranBuffer* buffer, hymnOp
   if (report->result != hymnSuccess || !buffer->is_logical) return;
   if (op == hymnLand || op == hymnLor || op == hymnLxor) return;
   fortran_fault(report, hymnUnsupportedError,
-                "%s is logical; only hymn_land, hymn_lor and hymn_lxor apply",
-                buffer->name);
+                "%s is logical; only hymn_land, hymn_lor and hymn_lxor apply", buffer->name);
 }
 
 size_t* fortran_counts(FortranReport* report, const char* name, const CFI_cdesc_t* counts,

@@ -35,7 +35,7 @@ void fortran_compare_types(FortranReport* report, const FortranBuffer* one,
 /// Reports a reduction that the type does not have in Fortran: what is a logical stays one.
 void fortran_check_op(FortranReport* report, const FortranBuffer* buffer, hymnOp_t op);
 
-/// A list of whole numbers: `*n` of them, to be freed. NULL with a report where there are negative
-/// ones, or no memory.
+/// The `*n` sizes in a rank-1 array of integers, to be freed. NULL with a report where there are
+/// negative ones, or no memory.
 size_t* fortran_counts(FortranReport* report, const char* name, const CFI_cdesc_t* counts,
                        size_t* n);

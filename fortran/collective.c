@@ -29,8 +29,8 @@ bool fortran_receives(hymnCollective_t collective, const FortranPlace* place) {
   return !has_root || place->is_root;
 }
 
-// A scope keeps the address that a call is given until it ends, when a copy is no longer there. That
-// one is open is told by the refusal of another one.
+// A scope keeps the address that a call is given until it ends, when a copy is no longer there.
+// That one is open is told by the refusal of another one.
 static void refuse_copies_in_scopes(FortranReport* report, const FortranArguments* given,
                                     const FortranBuffer* buffer) {
   if (report->result != hymnSuccess || fortran_is_contiguous(buffer->array)) return;
@@ -107,8 +107,8 @@ static size_t block_count(FortranReport* report, const Sides* sides, const Block
   if (report->result != hymnSuccess || place->rank < 0) return 0;
   if (first->count % of_first != 0)
     fortran_fault(report, hymnUsageError,
-                  "%s has %zu elements, which cannot be divided equally among %zu ranks", first->name,
-                  first->count, of_first);
+                  "%s has %zu elements, which cannot be divided equally among %zu ranks",
+                  first->name, first->count, of_first);
   const size_t count = first->count / of_first;
   if (sides->sends && sides->receives && sides->recv.count != count * blocks->received)
     fortran_fault(report, hymnUsageError,

@@ -5,8 +5,9 @@
 
 #include "fortran/binding.h"
 
-/// Whether it may be an assumed-size array, `a(*)`, whose last dimension has no end. gfortran describes
-/// an empty array whose last dimension is one short of empty, such as a(2:0), in the same way.
+/// Whether it may be an assumed-size array, `a(*)`, whose last dimension has no end. gfortran
+/// describes an empty array whose last dimension is one short of empty, such as a(2:0), in the same
+/// way.
 bool fortran_may_be_assumed_size(const CFI_cdesc_t* array);
 /// 1 for what is no array. Extents below 0, which gfortran gives to empty arrays, count as 0.
 size_t fortran_elements(const CFI_cdesc_t* array);

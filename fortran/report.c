@@ -1,6 +1,7 @@
 // What went wrong, told in the way of Fortran.
 #include "fortran/report.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,6 +80,7 @@ static void assign(const CFI_cdesc_t* errmsg, const char* text) {
 static void write_all(const char* from, size_t bytes) {
   while (bytes > 0) {
     const ssize_t written = write(STDERR_FILENO, from, bytes);
+    if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     from += written;
     bytes -= (size_t)written;

@@ -3,6 +3,6 @@
 
 #include "fortran/report.h"
 
-/// A copy without the blanks at its end, to be freed; NULL where it is absent, or there is no
+/// A copy without trailing blanks, to be freed; NULL where it is absent, or there is no
 /// memory for it, which is reported.
 char* fortran_text(FortranReport* report, const CFI_cdesc_t* characters);

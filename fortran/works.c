@@ -24,8 +24,7 @@ static bool has_told_the_end(const FortranReport* report, hymnWork_t work) {
 
 // What is no receive has received nothing, which `status`, unless NULL, says then.
 static void get_status(hymnWork_t work, hymnRecvStatus_t* status) {
-  if (status != NULL && hymnWorkStatus(work, 0, status) != hymnSuccess)
-    *status = fortran_no_status;
+  if (status != NULL && hymnWorkStatus(work, 0, status) != hymnSuccess) *status = fortran_no_status;
 }
 
 HYMN_API void hymnFortranWait(hymnWork_t* work, const double* timeout, hymnRecvStatus_t* status,

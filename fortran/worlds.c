@@ -46,10 +46,11 @@ static MPI_Comm communicator_of(FortranReport* report, const CFI_cdesc_t* comm) 
       comm->base_addr != NULL && comm->rank == 0 && comm->elem_len == sizeof handle &&
       (comm->type == CFI_type_int || comm->type == CFI_type_struct || comm->type == CFI_type_other);
   if (!is_handle) {
-    fortran_fault(report, hymnUsageError,
-                  "comm %s: an integer of mpif.h or of the module mpi, or a type(MPI_Comm) of mpi_f08",
-                  comm->base_addr != NULL ? "is not an MPI communicator"
-                                          : "is not allocated, or not associated");
+    fortran_fault(
+        report, hymnUsageError,
+        "comm %s: an integer of mpif.h or of the module mpi, or a type(MPI_Comm) of mpi_f08",
+        comm->base_addr != NULL ? "is not an MPI communicator"
+                                : "is not allocated, or not associated");
     return MPI_COMM_NULL;
   }
   memcpy(&handle, comm->base_addr, sizeof handle);
@@ -76,7 +77,7 @@ HYMN_API void hymnFortranFinalize(hymnWorld_t* world, int* stat, const CFI_cdesc
 }
 
 // OF_WORLD(NAME, name, FUNCTION, TYPE, NONE): what a world is asked; NONE where it does not answer.
-#define OF_WORLD(Name, name, function, Type, none)                                             \
+#define OF_WORLD(Name, name, function, Type, none)                                       \
   HYMN_API void hymnFortranWorld##Name(const hymnWorld_t* world, Type* value, int* stat, \
                                        const CFI_cdesc_t* errmsg) {                      \
     FORTRAN_BEGIN("hymn_world_" #name, NULL);                                            \

@@ -58,12 +58,14 @@ static void receive_from(hymnGroup_t group, char* place, size_t bytes) {
 }
 
 /// Where this program begins, from the linker.
-extern const char __ehdr_start;  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
+extern const char
+    __ehdr_start;  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
 
 // By its line, or where the program is compiled without -g, as the byte behind its beginning.
 static int names_test_places(const char* place) {
   char offset[40];
-  snprintf(offset, sizeof offset, "+%#tx", (const char*)(uintptr_t)&test_places + 1 - &__ehdr_start);
+  snprintf(offset, sizeof offset, "+%#tx",
+           (const char*)(uintptr_t)&test_places + 1 - &__ehdr_start);
   return strstr(place, "caller.c:") != NULL || strstr(place, offset) != NULL;
 }
 

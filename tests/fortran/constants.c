@@ -1,12 +1,13 @@
 // The constants of hymn.f90, which writes them out, against those of the C API.
 #include "hymn/hymn.h"
 
-#define EXPECT_ALL(given, ...)                                                        \
-  do {                                                                                \
-    static const long long expected[] = {__VA_ARGS__};                                \
-    for (int i = 0; i < (int)(sizeof expected / sizeof *expected); ++i)               \
-      if ((long long)(given)[i] != expected[i]) return __LINE__ * 1000 + i;           \
-    if (sizeof expected / sizeof *expected != sizeof(given) / sizeof *(given)) return -1; \
+#define EXPECT_ALL(given, ...)                                                \
+  do {                                                                        \
+    static const long long expected[] = {__VA_ARGS__};                        \
+    enum { count = sizeof expected / sizeof *expected };                      \
+    _Static_assert(count == sizeof(given) / sizeof *(given), "one for each"); \
+    for (int i = 0; i < count; ++i)                                           \
+      if ((long long)(given)[i] != expected[i]) return __LINE__ * 1000 + i;   \
   } while (0)
 
 typedef struct {

@@ -90,7 +90,7 @@ contains
     integer :: color, members
     color = merge(hymn_no_color, mod(rank, 2), rank == 2)
     call hymn_group_split(group, color, -rank, half, description='half')
-    call expect(hymn_is_null(half) .eqv. rank == 2, 'who gives no color gets no group')
+    call expect(hymn_is_null(half) .eqv. rank == 2, 'a rank that gives no color gets no group')
     if (hymn_is_null(half)) return
     call hymn_group_size(half, members)
     call expect(members == merge(size_ / 2, (size_ + 1) / 2 - merge(1, 0, size_ > 2), &
