@@ -83,9 +83,9 @@ TEST_F(PredictCommand, CallsOfProcessGroupTakeTime) {
   ASSERT_EQ(told["calls"].size(), 4u);
   double all = 0;
   for (const Json& call : told["calls"]) all += call["us"].get<double>();
-  EXPECT_EQ(told["calls"][0]["name"], "all_reduce");
-  EXPECT_EQ(told["calls"][1]["name"], "broadcast");
-  EXPECT_EQ(told["calls"][2]["name"], "barrier");
+  EXPECT_EQ(told["calls"][0]["call"], "all_reduce");
+  EXPECT_EQ(told["calls"][1]["call"], "broadcast");
+  EXPECT_EQ(told["calls"][2]["call"], "barrier");
   for (const int collective : {0, 1, 2}) EXPECT_GT(told["calls"][collective]["us"], 0);
   EXPECT_NEAR(told["end_us"], all, 1e-6);  // those of one group follow each other
 }
