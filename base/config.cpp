@@ -317,6 +317,26 @@ const std::array variables = {
           c.chunk_limit = parse_chunk_limit(n, v);
         },
         [](const Config& c) { return std::to_string(c.chunk_limit); }},
+    Variable{"HYMN_PRELOAD",
+             "What libhymn-preload.so does in an MPI program: on (carries collectives, and records "
+             "calls), watch (records them) or off.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.preload = parse_enum(n, v, preload_uses);
+             },
+             [](const Config& c) { return std::string(to_string(c.preload)); }},
+    Variable{"HYMN_PRELOAD_REPORT",
+             "Whether rank 0 prints at MPI_Finalize what calls were made, and who carried them.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.preload_report = parse_bool(n, v);
+             },
+             [](const Config& c) { return std::string(c.preload_report ? "1" : "0"); }},
+    Variable{"HYMN_PRELOAD_BITS",
+             "Whose floating-point sums and products such a program gets: hymn (the same for every "
+             "placement) or mpi.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.preload_bits = parse_enum(n, v, preload_bits);
+             },
+             [](const Config& c) { return std::string(to_string(c.preload_bits)); }},
 };
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

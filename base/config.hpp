@@ -45,6 +45,18 @@ enum class P2pCompat : unsigned char { none, c10d };
 
 std::string_view to_string(P2pCompat rules) noexcept;
 
+/// What libhymn-preload.so does in a program: nothing, record its calls of MPI, or carry what it can,
+/// too.
+enum class PreloadUse : unsigned char { off, watch, on };
+
+std::string_view to_string(PreloadUse use) noexcept;
+
+/// Whose floating-point sums and products a program under libhymn-preload.so gets: hymn's, the same
+/// for every placement, or MPI's.
+enum class PreloadBits : unsigned char { hymn, mpi };
+
+std::string_view to_string(PreloadBits bits) noexcept;
+
 /// Those of `group`, and where it sets nothing, of `otherwise`. Throws ConfigError for values that
 /// are out of range, or do not fit each other; `source` says where they come from.
 NcclOptions nccl_options(const NcclOptions& group, const NcclOptions& otherwise,
@@ -102,6 +114,9 @@ struct Config {
   bool high_priority_stream = false;
   P2pCompat p2p_compat = P2pCompat::none;
   std::size_t chunk_limit = std::size_t{1} << 30;
+  PreloadUse preload = PreloadUse::on;
+  bool preload_report = false;
+  PreloadBits preload_bits = PreloadBits::hymn;
 
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a
   /// HYMN_* variable that does not exist.

@@ -68,6 +68,22 @@ std::string_view to_string(P2pCompat rules) noexcept {
   return rules == P2pCompat::c10d ? "c10d" : "none";
 }
 
+std::string_view to_string(PreloadUse use) noexcept {
+  switch (use) {
+    case PreloadUse::off:
+      return "off";
+    case PreloadUse::watch:
+      return "watch";
+    case PreloadUse::on:
+      break;
+  }
+  return "on";
+}
+
+std::string_view to_string(PreloadBits bits) noexcept {
+  return bits == PreloadBits::mpi ? "mpi" : "hymn";
+}
+
 std::string_view to_string(ThreadLevel level) noexcept {
   switch (level) {
     case ThreadLevel::single:

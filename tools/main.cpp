@@ -23,6 +23,7 @@
 #include "tools/info_command.hpp"
 #include "tools/launched.hpp"
 #include "tools/predict/command.hpp"
+#include "tools/preloaded.hpp"
 #include "tools/run/command.hpp"
 #include "tools/say.hpp"
 #include "tools/topo/command.hpp"
@@ -97,8 +98,11 @@ int run(int argc, char** argv) {
       "predict", "Tell how long a captured program should take elsewhere (docs/functional.md)");
   hymn::PredictArguments predict_arguments;
   hymn::declare_predict_arguments(*predict, predict_arguments);
+  CLI::App* preload = app.add_subcommand(
+      "preload", "Print where the library for unmodified MPI programs is (docs/preload.md)");
   CLI::App* start = app.add_subcommand(
-      "run", "Start a program as the ranks of one world on this host (docs/worlds.md)");
+      "run", "Start a program as the ranks of one world on this host, or mpirun with "
+             "libhymn-preload.so before its ranks (docs/worlds.md, docs/preload.md)");
   hymn::RunArguments run_arguments;
   hymn::declare_run_arguments(*start, run_arguments);
   try {
@@ -113,6 +117,7 @@ int run(int argc, char** argv) {
     return is_failure ? exit_bad_arguments : 0;
   }
   if (*start) return hymn::run_command(run_arguments, start->remaining());
+  if (*preload) return hymn::preload_command();
   if (*bench) return hymn::bench_command(arguments);
   if (*tune) return hymn::tune_command(tune_arguments);
   if (*topo) return hymn::topo_command(topo_arguments);

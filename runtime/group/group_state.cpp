@@ -24,6 +24,27 @@ void require_support(Selector& selector, const GroupMembers& members, const Requ
   }
 }
 
+/// When a thread that waits has to do what WorldSettings::meanwhile wants.
+class OthersTurn {
+ public:
+  explicit OthersTurn(void (*meanwhile)()) : meanwhile_(meanwhile) {}
+  void take(TimePoint now) {
+    if (meanwhile_ == nullptr || now < next_) return;
+    meanwhile_();
+    next_ = now + between;
+  }
+  /// How long it may sleep.
+  long shortened(long nanoseconds) const {
+    constexpr long longest = 200'000;
+    return meanwhile_ == nullptr ? nanoseconds : std::min(nanoseconds, longest);
+  }
+
+ private:
+  static constexpr Duration between = std::chrono::microseconds(5);
+  void (*meanwhile_)();
+  TimePoint next_{};
+};
+
 Timeout default_limit(const WorldSettings& settings, const GroupMeans& means) {
   return means.on_gpus ? settings.gpu_timeout : settings.default_timeout;
 }
@@ -234,6 +255,7 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   constexpr unsigned turns_between_polls = 32;
   TimePoint began{};
   Deadline deadline = Deadline::never();
+  OthersTurn others(world_->settings.meanwhile);
   bool is_done = false;
   const auto step = [&] { return is_done = operation.step(); };
   for (unsigned turn = 1;; ++turn) {
@@ -247,6 +269,7 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
     }
     if (turn % turns_between_polls == 0 || waiter.is_sleepy()) {
       const TimePoint now = clock.now();
+      others.take(now);
       if (deadline.expired(now)) {
         if (step()) return true;
         std::rethrow_exception(inquiry_.timeout_error(pending_of(call), now - began, limit));
@@ -262,7 +285,7 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
     const bool all_stepped = engine.is_idle() || engine.step_some();
     if (!parks && (all_stepped || !waiter.is_sleepy()))
       waiter.pause([&operation] { return operation.awaited(); });
-    if (parks ? operation.park(waiter.next_park()) : operation.step())
+    if (parks ? operation.park(others.shortened(waiter.next_park())) : operation.step())
       return turn >= first_look || engine.oversubscribed();
   }
 }

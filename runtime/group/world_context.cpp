@@ -36,7 +36,7 @@ WorldContext::WorldContext(WorldSettings chosen, Means means)
                          .counts = counts_kept(settings.config, settings.size)},
                 .writers = writers_under(means.mechanisms),
                 .timing = settings.config.recorder_timing,
-                .for_peers = !settings.in_one_process}),
+                .for_peers = !settings.in_one_process && !settings.is_hidden}),
       life(settings.rank, std::move(means.exchange), means.mechanisms),
       metrics(means.counts ? std::make_unique<CallMetrics>() : nullptr),
       peers(settings.size, std::move(means.early)),

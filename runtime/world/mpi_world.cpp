@@ -14,6 +14,7 @@
 #include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/mechanisms/process_regions.hpp"
 #include "runtime/mechanisms/tcp_mechanism.hpp"
+#include "runtime/world/mpi_world.hpp"
 #include "runtime/world/own_communicator.hpp"
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_over.hpp"
@@ -95,6 +96,46 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
 }
 
 }  // namespace
+
+namespace {
+
+/// What the program says of hymn concerns its own worlds, not this one.
+Config config_behind_mpi() {
+  Config config;
+  const Config said = Config::from_environment();
+  config.log_level = LogLevel::off;
+  config.tuning = said.tuning;
+  config.interface = said.interface;
+  config.topology_file = said.topology_file;
+  config.recorder_size = 0;
+  config.control = false;
+  config.wait_report = Timeout::none();
+  return config;
+}
+
+}  // namespace
+
+World world_behind_mpi(MPI_Comm communicator, bool on_one_host, void (*meanwhile)()) {
+  WorldOptions options;
+  options.timeout = options.init_timeout = Timeout::none();
+  options.reproducibility = Reproducibility::placement;
+  detail::WorldParts parts(config_behind_mpi(), options);
+  parts.is_hidden = true;
+  parts.meanwhile = meanwhile;
+  const auto gate = open_mpi(parts.thread_level(), Logger(LogLevel::off, -1));
+  const auto exchange = std::make_shared<MpiExchange>(
+      own_communicator(communicator, *gate, Timeout::none(), parts.early, parts.config), gate);
+  parts.exchange = exchange;
+  const Logger logger(LogLevel::off, exchange->rank());
+  parts.mechanisms.push_back(
+      std::make_unique<ShmMechanism>(std::make_unique<ProcessRegions>(), logger));
+  if (!on_one_host) {
+    parts.mechanisms.push_back(
+        std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
+    parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
+  }
+  return World(detail::WorldState::make(std::move(parts)));
+}
 
 World::World(const WorldOptions& options) {
   Config config = Config::from_environment();

@@ -24,7 +24,9 @@ WorldSettings settings_of(const WorldParts& parts) {
           .own_thread = parts.own_thread,
           .in_one_process = parts.in_one_process,
           .site = parts.site,
-          .fake = parts.fake};
+          .fake = parts.fake,
+          .is_hidden = parts.is_hidden,
+          .meanwhile = parts.meanwhile};
 }
 
 bool writes_metrics(const Config& config) { return !config.metrics.text.empty(); }

@@ -17,6 +17,7 @@
 #include "hymn/error.hpp"
 #include "hymn/store.hpp"
 #include "tools/bad_arguments.hpp"
+#include "tools/preloaded.hpp"
 #include "tools/run/labels.hpp"
 #include "tools/run/rank_processes.hpp"
 #include "tools/say.hpp"
@@ -178,7 +179,9 @@ void declare_run_arguments(CLI::App& app, RunArguments& arguments) {
   app.add_flag("--keep-going", arguments.keep_going,
                "when a rank has failed the others go on, for as long as they like");
   app.prefix_command();
-  app.footer("Then the program, and what it is to be given: hymn run -n 4 ./program --steps 10");
+  app.footer("Then the program, and what it is to be given: hymn run -n 4 ./program --steps 10\n"
+             "Without -n, and with mpirun, mpiexec or srun as program: MPI programs that know nothing "
+             "of hymn, under libhymn-preload.so: hymn run mpirun -n 4 ./program");
 }
 
 std::vector<char*> without_separator(const CLI::App& app, int argc, char** argv) {
@@ -201,6 +204,7 @@ int run_command(const RunArguments& arguments, const std::vector<std::string>& p
   if (program.empty()) throw BadArguments("hymn run: which program? hymn run -n 4 ./program");
   if (program.front().starts_with('-'))
     throw BadArguments(fmt::format("hymn run: there is no option {}", program.front()));
+  if (arguments.ranks == 0 && is_mpi_launcher(program.front())) return run_preloaded(program);
   const int ranks = arguments.ranks == 0 ? cores() : arguments.ranks;
   if (ranks < 1 || ranks > most_ranks)
     throw BadArguments(fmt::format("hymn run: {} ranks; give 1 to {}", ranks, most_ranks));

@@ -1,0 +1,86 @@
+// One collective of the program: whether hymn carries it, and how.
+#pragma once
+
+#include <exception>
+
+#include "hymn/error.hpp"
+#include "preload/errors.hpp"
+#include "preload/policy.hpp"
+#include "preload/session.hpp"
+#include "preload/staging.hpp"
+
+namespace hymn::preload {
+
+/// What has become of a collective.
+struct Outcome {
+  Reason reason = Reason::carried;  ///< another one: nothing was done, and MPI is to carry it
+  int code = MPI_SUCCESS;
+};
+
+class Attempt {
+ public:
+  Attempt(Session& session, Call call) : session_(session), call_(call) {}
+
+  Session& session() { return session_; }
+  /// What enter() was told.
+  std::size_t bytes() const { return bytes_; }
+  int rank() const { return comm_->rank(); }
+  int size() const { return comm_->size(); }
+  int world_rank(int rank) const { return comm_->world_rank(rank); }
+  bool has(int rank) const { return rank >= 0 && rank < comm_->size(); }
+
+  /// Finds the communicator, and counts the call there: first of all, on every rank. Null, with the
+  /// reason: it cannot be known.
+  bool find(MPI_Comm comm);
+  /// Why it is left to MPI. `bytes`: as Sight::bytes.
+  Reason judge(std::size_t bytes);
+  Outcome left() const { return {reason_, MPI_SUCCESS}; }
+  static Outcome left(Reason reason) { return {reason, MPI_SUCCESS}; }
+
+  /// Has the group carry out what `work(group)` asks of it. What it refuses is refused on all ranks,
+  /// before anything is sent; other failures are the program's to hear of.
+  template <class Work>
+  Outcome run(Work work) {
+    try {
+      work(comm_->group());
+      return {};
+    } catch (const UnsupportedError&) {
+      return left(Reason::unsupported);
+    } catch (const MpiFailure& failure) {
+      PMPI_Comm_call_errhandler(comm_->handle(), failure.code);
+      return {Reason::carried, failure.code};
+    } catch (const std::exception& error) {
+      comm_->give_up();
+      return {Reason::carried, report_error(comm_->handle(), error)};
+    }
+  }
+
+ private:
+  Session& session_;
+  Call call_;
+  Communicator* comm_ = nullptr;
+  Reason reason_ = Reason::bad_arguments;
+  std::size_t bytes_ = 0;
+};
+
+template <Call call>
+struct Tag {};
+
+// One for each collective that is carried: carry.cpp, carry_blocks.cpp and carry_uneven.cpp.
+#define HYMN_CALL(kind, name, parameters, ...) HYMN_ATTEMPT_##kind(name, HYMN_UNPACK parameters)
+#define HYMN_UNPACK(...) __VA_ARGS__
+#define HYMN_ATTEMPT_carried(name, ...) Outcome attempt(Tag<Call::name>, Attempt& call, __VA_ARGS__);
+#define HYMN_ATTEMPT_left(...)
+#define HYMN_ATTEMPT_message(...)
+#define HYMN_ATTEMPT_completion(...)
+#define HYMN_ATTEMPT_other(...)
+#include "preload/calls.inc"
+#undef HYMN_CALL
+#undef HYMN_UNPACK
+#undef HYMN_ATTEMPT_carried
+#undef HYMN_ATTEMPT_left
+#undef HYMN_ATTEMPT_message
+#undef HYMN_ATTEMPT_completion
+#undef HYMN_ATTEMPT_other
+
+}  // namespace hymn::preload

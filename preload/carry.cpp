@@ -1,0 +1,140 @@
+// Collectives in which each rank has one buffer.
+#include <cstring>
+
+#include "preload/attempt.hpp"
+#include "preload/reductions.hpp"
+
+namespace hymn::preload {
+namespace {
+
+std::size_t count_of(int count) { return static_cast<std::size_t>(count); }
+
+BufferView bytes_at(std::byte* data, std::size_t bytes) {
+  return BufferView(data, bytes, DataType::uint8);
+}
+
+/// MPI leaves nobody a way to give the same memory twice, but programs do; hymn wants the input
+/// where the output is, or apart from it.
+const std::byte* apart(const std::byte* in, const std::byte* out, std::size_t bytes,
+                       Scratch& scratch) {
+  if (in == out || !overlap(in, bytes, out, bytes)) return in;
+  std::byte* const copy = scratch.take(bytes);
+  std::memcpy(copy, in, bytes);
+  return copy;
+}
+
+/// Allreduce, Scan and Exscan.
+Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferView, ReduceOp),
+                      const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                      MPI_Comm comm, bool writes) {
+  if (!call.find(comm)) return call.left();
+  if (count < 0) return Attempt::left(Reason::bad_arguments);
+  const TypeInfo info = call.session().types().find(type);
+  const Elements to{out, count_of(count), type, info};
+  const Reduction reduction(op, type, info, call.session().keeps_bits());
+  if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
+    return Attempt::left(reason);
+  if (reduction.reason() != Reason::carried) return Attempt::left(reduction.reason());
+  return call.run([&](ProcessGroup& group) {
+    Scratch scratch;
+    Landing landing(to, scratch);
+    const std::byte* from = landing.data();
+    if (in == MPI_IN_PLACE)
+      landing.load();
+    else
+      from = apart(packed({in, to.count, type, info}, scratch), landing.data(), to.bytes(), scratch);
+    group.run(request(reduction.view<ConstBufferView>(from, to.count),
+                      reduction.view<BufferView>(landing.data(), to.count), reduction.op()));
+    if (writes) landing.store();
+  });
+}
+
+}  // namespace
+
+bool Attempt::find(MPI_Comm comm) {
+  comm_ = session_.communicators().find(comm);
+  if (comm_ == nullptr) return false;
+  Groups* const groups = session_.groups();
+  reason_ = groups == nullptr ? Reason::off : comm_->admit(*groups);
+  return reason_ == Reason::carried;
+}
+
+Reason Attempt::judge(std::size_t bytes) {
+  bytes_ = bytes;
+  return preload::judge({call_, comm_->size(), comm_->is_on_one_host(), bytes});
+}
+
+Outcome attempt(Tag<Call::Allreduce>, Attempt& call, const void* in, void* out, int count,
+                MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  return reduce_to_all(call, Request::all_reduce, in, out, count, type, op, comm, true);
+}
+
+Outcome attempt(Tag<Call::Scan>, Attempt& call, const void* in, void* out, int count,
+                MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  return reduce_to_all(call, Request::scan, in, out, count, type, op, comm, true);
+}
+
+// The first rank gets nothing, and its buffer stays as it is.
+Outcome attempt(Tag<Call::Exscan>, Attempt& call, const void* in, void* out, int count,
+                MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  int rank = 0;
+  if (comm != MPI_COMM_NULL) PMPI_Comm_rank(comm, &rank);
+  return reduce_to_all(call, Request::exscan, in, out, count, type, op, comm, rank != 0);
+}
+
+Outcome attempt(Tag<Call::Reduce>, Attempt& call, const void* in, void* out, int count,
+                MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
+  if (!call.find(comm)) return call.left();
+  if (count < 0 || !call.has(root)) return Attempt::left(Reason::bad_arguments);
+  const TypeInfo info = call.session().types().find(type);
+  const Elements to{out, count_of(count), type, info};
+  const Reduction reduction(op, type, info, call.session().keeps_bits());
+  if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
+    return Attempt::left(reason);
+  if (reduction.reason() != Reason::carried) return Attempt::left(reduction.reason());
+  const bool is_root = call.rank() == root;
+  return call.run([&](ProcessGroup& group) {
+    Scratch scratch;
+    const Elements given{in, to.count, type, info};
+    if (!is_root) {
+      group.reduce(reduction.view<ConstBufferView>(packed(given, scratch), to.count), BufferView(),
+                   call.world_rank(root), reduction.op());
+      return;
+    }
+    Landing landing(to, scratch);
+    const std::byte* from = landing.data();
+    if (in == MPI_IN_PLACE)
+      landing.load();
+    else
+      from = apart(packed(given, scratch), landing.data(), to.bytes(), scratch);
+    group.reduce(reduction.view<ConstBufferView>(from, to.count),
+                 reduction.view<BufferView>(landing.data(), to.count), call.world_rank(root),
+                 reduction.op());
+    landing.store();
+  });
+}
+
+Outcome attempt(Tag<Call::Bcast>, Attempt& call, void* data, int count, MPI_Datatype type, int root,
+                MPI_Comm comm) {
+  if (!call.find(comm)) return call.left();
+  if (count < 0 || !call.has(root)) return Attempt::left(Reason::bad_arguments);
+  const Elements elements{data, count_of(count), type, call.session().types().find(type)};
+  if (const Reason reason = call.judge(elements.bytes()); reason != Reason::carried)
+    return Attempt::left(reason);
+  return call.run([&](ProcessGroup& group) {
+    Scratch scratch;
+    Landing landing(elements, scratch);
+    const bool is_root = call.rank() == root;
+    if (is_root) landing.load();
+    group.broadcast(bytes_at(landing.data(), elements.bytes()), call.world_rank(root));
+    if (!is_root) landing.store();
+  });
+}
+
+Outcome attempt(Tag<Call::Barrier>, Attempt& call, MPI_Comm comm) {
+  if (!call.find(comm)) return call.left();
+  if (const Reason reason = call.judge(0); reason != Reason::carried) return Attempt::left(reason);
+  return call.run([](ProcessGroup& group) { group.barrier(); });
+}
+
+}  // namespace hymn::preload

@@ -1,0 +1,110 @@
+#include "preload/communicator.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+namespace hymn::preload {
+namespace {
+
+// The last one that this thread has asked for. Any that is freed makes all of these void, for its
+// handle may become another's.
+std::atomic<std::uint64_t> freed{1};
+struct LastFound {
+  MPI_Comm comm{};
+  Communicator* found = nullptr;
+  std::uint64_t freed = 0;
+};
+constinit thread_local LastFound last_found{};
+
+}  // namespace
+
+Communicator::Communicator(MPI_Comm comm) : comm_(comm), reason_(Reason::early) {
+  PMPI_Comm_rank(comm, &rank_);
+  PMPI_Comm_size(comm, &size_);
+  reason_ = find_reason();
+}
+
+Reason Communicator::find_reason() {
+  int has_two = 0;
+  PMPI_Comm_test_inter(comm_, &has_two);
+  if (has_two != 0) return Reason::two_groups;
+  find_world_ranks();
+  if (size_ == 1) return Reason::one_rank;
+  if (std::ranges::find(world_ranks_, MPI_UNDEFINED) != world_ranks_.end())
+    return Reason::strangers;
+  return std::ranges::is_sorted(world_ranks_) ? Reason::early : Reason::order;
+}
+
+void Communicator::find_world_ranks() {
+  MPI_Group own = MPI_GROUP_NULL;
+  MPI_Group all = MPI_GROUP_NULL;
+  PMPI_Comm_group(comm_, &own);
+  PMPI_Comm_group(MPI_COMM_WORLD, &all);
+  std::vector<int> ranks(static_cast<std::size_t>(size_));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  world_ranks_.resize(ranks.size());
+  PMPI_Group_translate_ranks(own, size_, ranks.data(), all, world_ranks_.data());
+  PMPI_Group_free(&own);
+  PMPI_Group_free(&all);
+}
+
+Reason Communicator::admit(Groups& groups) {
+  const Reason reason = reason_.load(std::memory_order_relaxed);
+  if (reason != Reason::early) return reason;
+  if (++calls_ <= free_calls) return reason;
+  const Reason opened = open(groups);
+  reason_.store(opened, std::memory_order_relaxed);
+  return opened;
+}
+
+Reason Communicator::open(Groups& groups) {
+  group_ = groups.take(comm_, world_ranks_);
+  if (group_ == nullptr) return Reason::no_group;
+  on_one_host_ = groups.are_on_one_host(world_ranks_);
+  return Reason::carried;
+}
+
+Communicators::Communicators() {
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key_, nullptr);
+}
+
+int Communicators::forget(MPI_Comm, int, void* value, void*) {
+  freed.fetch_add(1, std::memory_order_relaxed);
+  delete static_cast<Communicator*>(value);
+  return MPI_SUCCESS;
+}
+
+Communicator* Communicators::find(MPI_Comm comm) {
+  const std::uint64_t now = freed.load(std::memory_order_relaxed);
+  LastFound& last = last_found;
+  if (last.comm == comm && last.freed == now) [[likely]]
+    return last.found;
+  Communicator* const found = comm == MPI_COMM_NULL ? nullptr : look(comm);
+  if (found != nullptr) last = {comm, found, now};
+  return found;
+}
+
+Communicator* Communicators::look(MPI_Comm comm) {
+  void* value = nullptr;
+  int is_known = 0;
+  if (PMPI_Comm_get_attr(comm, key_, &value, &is_known) != MPI_SUCCESS) return nullptr;
+  if (is_known != 0) return static_cast<Communicator*>(value);
+  auto made = std::make_unique<Communicator>(comm);
+  if (PMPI_Comm_set_attr(comm, key_, made.get()) != MPI_SUCCESS) return nullptr;
+  return made.release();
+}
+
+void Communicators::end() {
+  freed.fetch_add(1, std::memory_order_relaxed);
+  if (key_ == MPI_KEYVAL_INVALID) return;
+  for (const MPI_Comm comm : {MPI_COMM_WORLD, MPI_COMM_SELF}) {
+    void* value = nullptr;
+    int is_known = 0;
+    PMPI_Comm_get_attr(comm, key_, &value, &is_known);
+    if (is_known != 0) PMPI_Comm_delete_attr(comm, key_);
+  }
+  PMPI_Comm_free_keyval(&key_);
+}
+
+}  // namespace hymn::preload

@@ -1,0 +1,72 @@
+// What is known of a communicator of the program; it goes with it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "preload/groups.hpp"
+#include "preload/mpi.hpp"
+#include "preload/reasons.hpp"
+
+namespace hymn::preload {
+
+class Communicator {
+ public:
+  explicit Communicator(MPI_Comm comm);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  MPI_Comm handle() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// All ranks share memory; known once admit() has let something through.
+  bool is_on_one_host() const { return on_one_host_; }
+  /// Of these ranks in MPI_COMM_WORLD, in the order of the communicator.
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
+  int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
+
+  /// Counts a blocking collective. Why it cannot be carried: the same on all ranks. The third of a
+  /// communicator makes the group, together with all ranks.
+  Reason admit(Groups& groups);
+  /// Once admit() has let something through.
+  ProcessGroup& group() { return *group_; }
+  /// Of an error that leaves the ranks out of step: the rest is MPI's.
+  void give_up() { reason_.store(Reason::no_group, std::memory_order_relaxed); }
+
+ private:
+  /// Until then making a group is hardly paid back.
+  static constexpr std::uint32_t free_calls = 2;
+
+  Reason find_reason();
+  void find_world_ranks();
+  Reason open(Groups& groups);
+
+  MPI_Comm comm_;
+  int rank_ = 0;
+  int size_ = 0;
+  bool on_one_host_ = false;
+  std::vector<int> world_ranks_{};
+  std::atomic<Reason> reason_;
+  std::uint32_t calls_ = 0;
+  GroupLease group_{};
+};
+
+/// Communicators of the program by their handles: an attribute of each.
+class Communicators {
+ public:
+  /// MPI is up.
+  Communicators();
+  /// Null for MPI_COMM_NULL, and where MPI refuses.
+  Communicator* find(MPI_Comm comm);
+  /// Before MPI ends.
+  void end();
+
+ private:
+  Communicator* look(MPI_Comm comm);
+  static int forget(MPI_Comm comm, int key, void* value, void* extra);
+
+  int key_ = MPI_KEYVAL_INVALID;
+};
+
+}  // namespace hymn::preload

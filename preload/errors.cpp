@@ -1,0 +1,53 @@
+#include "preload/errors.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "hymn/error.hpp"
+
+namespace hymn::preload {
+namespace {
+
+int class_of(const std::exception& error) {
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  if (own == nullptr) return MPI_ERR_INTERN;
+  switch (own->kind()) {
+    case ErrorKind::usage:
+      return MPI_ERR_ARG;
+    case ErrorKind::resource:
+      return MPI_ERR_NO_MEM;
+    case ErrorKind::unsupported:
+    case ErrorKind::config:
+    case ErrorKind::timeout:
+    case ErrorKind::aborted:
+    case ErrorKind::peer:
+    case ErrorKind::network:
+    case ErrorKind::store:
+    case ErrorKind::backend:
+      break;
+    case ErrorKind::internal:
+      return MPI_ERR_INTERN;
+  }
+  return MPI_ERR_OTHER;
+}
+
+/// An error of this class with hymn's words; the class itself where there can be none.
+int code_of(const std::exception& error) {
+  const int of_class = class_of(error);
+  int code = 0;
+  if (PMPI_Add_error_code(of_class, &code) != MPI_SUCCESS) return of_class;
+  std::string text = std::string("hymn: ") + error.what();
+  text.resize(std::min<std::size_t>(text.size(), MPI_MAX_ERROR_STRING - 1));
+  PMPI_Add_error_string(code, text.c_str());
+  return code;
+}
+
+}  // namespace
+
+int report_error(MPI_Comm comm, const std::exception& error) {
+  const int code = code_of(error);
+  PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+
+}  // namespace hymn::preload

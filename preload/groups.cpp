@@ -1,0 +1,71 @@
+#include "preload/groups.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+
+namespace hymn::preload {
+
+GroupLease Groups::take(MPI_Comm comm, const std::vector<int>& ranks) {
+  GroupLease group = find(ranks);
+  // What some member has not, nobody takes. The first rank gives a number by which those tell their
+  // groups apart that several threads make at the same time.
+  std::array<std::int64_t, 2> said{group == nullptr ? 1 : 0, 0};
+  int rank = 0;
+  PMPI_Comm_rank(comm, &rank);
+  if (rank == 0) {
+    const std::lock_guard lock(mutex_);
+    said[1] = ++last_number_;
+  }
+  std::array<std::int64_t, 2> heard{};
+  if (PMPI_Allreduce(said.data(), heard.data(), 2, MPI_INT64_T, MPI_MAX, comm) != MPI_SUCCESS)
+    return nullptr;
+  if (heard[0] == 0) return group;
+  group = make(ranks, heard[1]);
+  int lacks = group == nullptr ? 1 : 0;
+  int one_lacks = 1;
+  if (PMPI_Allreduce(&lacks, &one_lacks, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS ||
+      one_lacks != 0)
+    return nullptr;
+  keep(ranks, group);
+  return group;
+}
+
+bool Groups::are_on_one_host(const std::vector<int>& ranks) const {
+  const auto host_of = [&](int rank) { return hosts_[static_cast<std::size_t>(rank)]; };
+  return std::ranges::all_of(ranks,
+                             [&](int rank) { return host_of(rank) == host_of(ranks.front()); });
+}
+
+GroupLease Groups::find(const std::vector<int>& ranks) {
+  if (ranks.size() == static_cast<std::size_t>(world_.size()) && !may_overlap_)
+    return std::make_shared<ProcessGroup>(world_.group());
+  const std::lock_guard lock(mutex_);
+  const auto [first, last] = groups_.equal_range(ranks);
+  for (auto found = first; found != last; ++found)
+    if (is_free(found->second)) return found->second;
+  return nullptr;
+}
+
+GroupLease Groups::make(const std::vector<int>& ranks, std::int64_t number) {
+  GroupOptions options;
+  options.local_sync = true;
+  options.timeout = options.init_timeout = Timeout::none();
+  if (may_overlap_) options.tag = fmt::format("preload {}", number);
+  try {
+    return std::make_shared<ProcessGroup>(world_.new_group(ranks, options));
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+void Groups::keep(const std::vector<int>& ranks, const GroupLease& group) {
+  const std::lock_guard lock(mutex_);
+  groups_.emplace(ranks, group);
+  for (auto each = groups_.begin(); groups_.size() > most_kept && each != groups_.end();)
+    each = each->second.use_count() == 1 ? groups_.erase(each) : std::next(each);
+}
+
+}  // namespace hymn::preload

@@ -1,0 +1,52 @@
+// hymn's groups for communicators of the program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "hymn/world.hpp"
+#include "preload/mpi.hpp"
+
+namespace hymn::preload {
+
+/// A group that a communicator uses; where several may share one they do.
+using GroupLease = std::shared_ptr<ProcessGroup>;
+
+/// Groups by their ranks. A communicator that comes and goes costs a group once: the next one with
+/// its ranks takes what it has left, if all members still have that. Communicators of the same ranks
+/// share one even while they live, unless threads may use them at the same time: a program that MPI
+/// lets run calls collectives of the same ranks in the same order on all of them. Thread-safe.
+class Groups {
+ public:
+  /// `may_overlap`: two threads may be in MPI at the same time. `hosts`: of each rank a number that
+  /// those of its host have alone.
+  Groups(World& world, bool may_overlap, std::vector<int> hosts)
+      : world_(world), may_overlap_(may_overlap), hosts_(std::move(hosts)) {}
+
+  /// The group of these global ranks, ascending, which are those of `comm`; all its ranks call it.
+  /// Null, on all of them: there can be none.
+  GroupLease take(MPI_Comm comm, const std::vector<int>& ranks);
+  bool are_on_one_host(const std::vector<int>& ranks) const;
+
+ private:
+  /// More groups than that, which nobody uses, are ended.
+  static constexpr std::size_t most_kept = 64;
+
+  GroupLease find(const std::vector<int>& ranks);
+  GroupLease make(const std::vector<int>& ranks, std::int64_t number);
+  void keep(const std::vector<int>& ranks, const GroupLease& group);
+  bool is_free(const GroupLease& group) const { return !may_overlap_ || group.use_count() == 1; }
+
+  World& world_;
+  const bool may_overlap_;
+  const std::vector<int> hosts_;
+  std::mutex mutex_;
+  std::multimap<std::vector<int>, GroupLease> groups_;
+  std::int64_t last_number_ = 0;
+};
+
+}  // namespace hymn::preload

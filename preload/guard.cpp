@@ -1,0 +1,45 @@
+#include "preload/guard.hpp"
+
+#include <link.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace hymn::preload {
+namespace {
+
+struct Range {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  bool has(std::uintptr_t address) const { return address - begin < end - begin; }
+};
+
+/// The code of the library whose name this is.
+int look_at_library(dl_phdr_info* library, std::size_t, void* found) {
+  if (std::string_view(library->dlpi_name).find("/libhymn.so") == std::string_view::npos) return 0;
+  for (int i = 0; i < library->dlpi_phnum; ++i) {
+    const auto& part = library->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+    const std::uintptr_t begin = library->dlpi_addr + part.p_vaddr;
+    *static_cast<Range*>(found) = {begin, begin + part.p_memsz};
+    return 1;
+  }
+  return 0;
+}
+
+Range find_hymn() {
+  Range range;
+  ::dl_iterate_phdr(look_at_library, &range);
+  return range;
+}
+
+}  // namespace
+
+constinit thread_local int Inside::depth_ = 0;
+
+bool is_hymn(const void* address) noexcept {
+  static const Range range = find_hymn();
+  return range.has(reinterpret_cast<std::uintptr_t>(address));
+}
+
+}  // namespace hymn::preload

@@ -1,0 +1,67 @@
+// What the preload has of a program, from its MPI_Init to its MPI_Finalize.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "base/config.hpp"
+#include "hymn/world.hpp"
+#include "preload/communicator.hpp"
+#include "preload/counts.hpp"
+#include "preload/groups.hpp"
+#include "preload/guard.hpp"
+#include "preload/types.hpp"
+
+namespace hymn::preload {
+
+class Session {
+ public:
+  /// MPI has just been initialised. Whatever fails, the program goes on with MPI alone.
+  static void begin() noexcept;
+  /// MPI is about to be finalized.
+  static void end() noexcept;
+
+  /// That of a call which returns to `from`. Null: it is MPI's business alone.
+  static Session* of_call(const void* from) noexcept {
+    Session* const session = current_.load(std::memory_order_acquire);
+    if (session == nullptr || Inside::is_on() || is_hymn(from)) return nullptr;
+    return session;
+  }
+
+  explicit Session(const Config& config);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
+
+  Types& types() { return types_; }
+  Communicators& communicators() { return communicators_; }
+  Counts& counts() { return counts_; }
+  const Counts& counts() const { return counts_; }
+  /// Null: hymn carries nothing.
+  Groups* groups() { return groups_ ? &*groups_ : nullptr; }
+  bool keeps_bits() const { return keeps_bits_; }
+  /// Whether times are to be counted.
+  bool reports() const { return reports_; }
+  std::chrono::steady_clock::time_point began() const { return began_; }
+  std::uint64_t began_ticks() const { return began_ticks_; }
+
+ private:
+  void make_world();
+
+  static std::atomic<Session*> current_;
+
+  const bool may_overlap_;
+  const bool keeps_bits_;
+  const bool reports_;
+  const std::chrono::steady_clock::time_point began_;
+  const std::uint64_t began_ticks_;
+  Types types_{};
+  Communicators communicators_{};
+  Counts counts_;
+  std::optional<World> world_{};
+  std::optional<Groups> groups_{};
+};
+
+}  // namespace hymn::preload

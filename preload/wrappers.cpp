@@ -1,0 +1,99 @@
+// The calls of MPI that the library defines: each under both of its names, since Fortran's and other
+// layers call MPI by the second, and tools by the one or the other.
+#include "hymn/export.hpp"
+#include "preload/attempt.hpp"
+#include "preload/call_note.hpp"
+#include "preload/calls.hpp"
+#include "preload/session.hpp"
+
+namespace hymn::preload {
+namespace {
+
+template <Call call, class... Parameters, class... Arguments>
+int carried(const void* from, int (*next)(Parameters...), Arguments... arguments) {
+  Session* const session = Session::of_call(from);
+  if (session == nullptr) return next(arguments...);
+  const Inside inside;
+  CallNote note(*session, call);
+  Attempt attempted(*session, call);
+  const Outcome outcome = attempt(Tag<call>(), attempted, arguments...);
+  note.end(outcome.reason, attempted.bytes());
+  return outcome.reason == Reason::carried ? outcome.code : next(arguments...);
+}
+
+template <Call call, class... Parameters, class... Arguments>
+int left(const void* from, int (*next)(Parameters...), Arguments... arguments) {
+  Session* const session = Session::of_call(from);
+  if (session == nullptr) return next(arguments...);
+  const Inside inside;
+  CallNote note(*session, call);
+  note.end(Reason::kind, 0);
+  return next(arguments...);
+}
+
+template <Call call, class... Parameters, class... Arguments>
+int other(const void* from, int (*next)(Parameters...), Arguments... arguments) {
+  Session* const session = Session::of_call(from);
+  if (session == nullptr) return next(arguments...);
+  const Inside inside;
+  const CallNote note(*session, call);
+  return next(arguments...);
+}
+
+template <Call call, class... Parameters, class... Arguments>
+int message(const void* from, int (*next)(Parameters...), Arguments... arguments) {
+  return other<call>(from, next, arguments...);
+}
+
+template <Call call, class... Parameters, class... Arguments>
+int completion(const void* from, int (*next)(Parameters...), Arguments... arguments) {
+  return other<call>(from, next, arguments...);
+}
+
+/// Initialises MPI by `call()`. Another tool, or MPI itself, may come here once more inside.
+template <class CallNext>
+int initialise(CallNext call) {
+  if (Inside::is_on()) return call();
+  const Inside inside;
+  const int code = call();
+  if (code == MPI_SUCCESS) Session::begin();
+  return code;
+}
+
+int finalize(int (*next)()) {
+  if (Inside::is_on()) return next();
+  const Inside inside;
+  Session::end();
+  return next();
+}
+
+}  // namespace
+}  // namespace hymn::preload
+
+// NOLINTBEGIN: MPI's names
+#define HYMN_CALL(kind, name, parameters, ...)                                             \
+  extern "C" HYMN_API int PMPI_##name parameters {                                         \
+    return hymn::preload::kind<hymn::preload::Call::name>(                                 \
+        __builtin_return_address(0), hymn::preload::next_pmpi().name, __VA_ARGS__);        \
+  }                                                                                        \
+  extern "C" HYMN_API int MPI_##name parameters {                                          \
+    return hymn::preload::kind<hymn::preload::Call::name>(                                 \
+        __builtin_return_address(0), hymn::preload::next_mpi().name, __VA_ARGS__);         \
+  }
+#include "preload/calls.inc"
+#undef HYMN_CALL
+
+#define HYMN_BEGIN_AND_END(prefix, next)                                                   \
+  extern "C" HYMN_API int prefix##Init(int* argc, char*** argv) {                          \
+    return hymn::preload::initialise([&] { return next().Init(argc, argv); });             \
+  }                                                                                        \
+  extern "C" HYMN_API int prefix##Init_thread(int* argc, char*** argv, int wanted,         \
+                                              int* granted) {                              \
+    return hymn::preload::initialise(                                                      \
+        [&] { return next().Init_thread(argc, argv, wanted, granted); });                  \
+  }                                                                                        \
+  extern "C" HYMN_API int prefix##Finalize() { return hymn::preload::finalize(next().Finalize); }
+HYMN_BEGIN_AND_END(PMPI_, hymn::preload::next_pmpi)
+HYMN_BEGIN_AND_END(MPI_, hymn::preload::next_mpi)
+#undef HYMN_BEGIN_AND_END
+// NOLINTEND
