@@ -318,8 +318,9 @@ const std::array variables = {
         },
         [](const Config& c) { return std::to_string(c.chunk_limit); }},
     Variable{"HYMN_PRELOAD",
-             "What libhymn-preload.so does in an MPI program: on (carries collectives, and records "
-             "calls), watch (records them) or off.",
+             "What libhymn-preload.so does in an MPI program: on (carries collectives where that is "
+             "quicker, and records calls), always (carries all that it can), watch (records calls) "
+             "or off.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.preload = parse_enum(n, v, preload_uses);
              },

@@ -74,6 +74,8 @@ std::string_view to_string(PreloadUse use) noexcept {
       return "off";
     case PreloadUse::watch:
       return "watch";
+    case PreloadUse::always:
+      return "always";
     case PreloadUse::on:
       break;
   }

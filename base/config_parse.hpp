@@ -30,7 +30,8 @@ inline constexpr std::array failure_policies = {OnFailure::report, OnFailure::cl
 inline constexpr std::array dump_formats = {DumpFormat::json, DumpFormat::torch};
 inline constexpr std::array check_levels = {CheckLevel::off, CheckLevel::info, CheckLevel::detail};
 inline constexpr std::array p2p_compats = {P2pCompat::none, P2pCompat::c10d};
-inline constexpr std::array preload_uses = {PreloadUse::off, PreloadUse::watch, PreloadUse::on};
+inline constexpr std::array preload_uses = {PreloadUse::off, PreloadUse::watch, PreloadUse::on,
+                                            PreloadUse::always};
 inline constexpr std::array preload_bits = {PreloadBits::hymn, PreloadBits::mpi};
 inline constexpr std::array nccl_inits = {NcclInit::lazy, NcclInit::eager, NcclInit::background};
 

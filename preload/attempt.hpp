@@ -67,7 +67,7 @@ template <Call call>
 struct Tag {};
 
 // One for each collective that is carried: carry.cpp, carry_blocks.cpp and carry_uneven.cpp.
-#define HYMN_CALL(kind, name, parameters, ...) HYMN_ATTEMPT_##kind(name, HYMN_UNPACK parameters)
+#define HYMN_CALL(kind, name, parameters, facts, ...) HYMN_ATTEMPT_##kind(name, HYMN_UNPACK parameters)
 #define HYMN_UNPACK(...) __VA_ARGS__
 #define HYMN_ATTEMPT_carried(name, ...) Outcome attempt(Tag<Call::name>, Attempt& call, __VA_ARGS__);
 #define HYMN_ATTEMPT_left(...)

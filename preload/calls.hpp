@@ -13,20 +13,20 @@ namespace hymn::preload {
 enum class Kind : std::uint8_t { carried, left, message, completion, other };
 
 enum class Call : std::uint8_t {
-#define HYMN_CALL(kind, name, parameters, ...) name,
+#define HYMN_CALL(kind, name, parameters, facts, ...) name,
 #include "preload/calls.inc"
 #undef HYMN_CALL
 };
 
 inline constexpr std::string_view call_names[] = {
-#define HYMN_CALL(kind, name, parameters, ...) "MPI_" #name,
+#define HYMN_CALL(kind, name, parameters, facts, ...) "MPI_" #name,
 #include "preload/calls.inc"
 #undef HYMN_CALL
 };
 inline constexpr std::size_t call_count = std::size(call_names);
 
 inline constexpr Kind call_kinds[call_count] = {
-#define HYMN_CALL(kind, name, parameters, ...) Kind::kind,
+#define HYMN_CALL(kind, name, parameters, facts, ...) Kind::kind,
 #include "preload/calls.inc"
 #undef HYMN_CALL
 };
@@ -37,7 +37,7 @@ constexpr Kind kind_of(Call call) { return call_kinds[index_of(call)]; }
 
 /// Where the calls go that the preload does not answer: to whoever is behind it, a tool or MPI.
 struct Next {
-#define HYMN_CALL(kind, name, parameters, ...) int(*name) parameters = nullptr;
+#define HYMN_CALL(kind, name, parameters, facts, ...) int(*name) parameters = nullptr;
 #include "preload/calls.inc"
 #undef HYMN_CALL
   int (*Init)(int*, char***) = nullptr;

@@ -61,6 +61,7 @@ bool Attempt::find(MPI_Comm comm) {
 
 Reason Attempt::judge(std::size_t bytes) {
   bytes_ = bytes;
+  if (session_.carries_all()) return Reason::carried;
   return preload::judge({call_, comm_->size(), comm_->is_on_one_host(), bytes});
 }
 

@@ -21,7 +21,7 @@ void find(Function*& function, const std::string& name) {
 
 Next find_all(const std::string& prefix) {
   Next next;
-#define HYMN_CALL(kind, name, parameters, ...) find(next.name, prefix + #name);
+#define HYMN_CALL(kind, name, parameters, facts, ...) find(next.name, prefix + #name);
 #include "preload/calls.inc"
 #undef HYMN_CALL
   find(next.Init, prefix + "Init");

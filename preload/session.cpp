@@ -69,6 +69,7 @@ Session::Session(const Config& config)
     : may_overlap_(threads_may_overlap()),
       keeps_bits_(config.preload_bits == PreloadBits::mpi),
       reports_(config.preload_report),
+      carries_all_(config.preload == PreloadUse::always),
       began_(std::chrono::steady_clock::now()),
       began_ticks_(ticks()),
       counts_(may_overlap_) {}
@@ -78,7 +79,7 @@ Session::~Session() = default;
 void Session::begin() noexcept {
   const std::optional<Config> config = read_config();
   const bool is_on = config && config->preload != PreloadUse::off;
-  const bool carries = all_want(config && config->preload == PreloadUse::on);
+  const bool carries = all_want(config && config->preload >= PreloadUse::on);
   if (!is_on || current_.load(std::memory_order_relaxed) != nullptr) return;
   // It is left to the end of the process where the program does not finalize.
   auto session = std::make_unique<Session>(*config);

@@ -30,6 +30,9 @@ class Session {
     return session;
   }
 
+  /// Null: there is none now.
+  static const Session* current() noexcept { return current_.load(std::memory_order_acquire); }
+
   explicit Session(const Config& config);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -44,6 +47,8 @@ class Session {
   bool keeps_bits() const { return keeps_bits_; }
   /// Whether times are to be counted.
   bool reports() const { return reports_; }
+  /// Also where MPI is as quick.
+  bool carries_all() const { return carries_all_; }
   std::chrono::steady_clock::time_point began() const { return began_; }
   std::uint64_t began_ticks() const { return began_ticks_; }
 
@@ -55,6 +60,7 @@ class Session {
   const bool may_overlap_;
   const bool keeps_bits_;
   const bool reports_;
+  const bool carries_all_;
   const std::chrono::steady_clock::time_point began_;
   const std::uint64_t began_ticks_;
   Types types_{};

@@ -71,7 +71,7 @@ int finalize(int (*next)()) {
 }  // namespace hymn::preload
 
 // NOLINTBEGIN: MPI's names
-#define HYMN_CALL(kind, name, parameters, ...)                                             \
+#define HYMN_CALL(kind, name, parameters, facts, ...)                                             \
   extern "C" HYMN_API int PMPI_##name parameters {                                         \
     return hymn::preload::kind<hymn::preload::Call::name>(                                 \
         __builtin_return_address(0), hymn::preload::next_pmpi().name, __VA_ARGS__);        \

@@ -1,0 +1,125 @@
+// Communicators of all kinds, and what a rank that waits for hymn still does for MPI.
+#include <algorithm>
+
+#include "tests/preload/carried.hpp"
+
+namespace preload_test {
+namespace {
+
+int sum_in(MPI_Comm comm) {
+  int sum = 0;
+  const int one = rank_in(comm) + 1;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+  return sum;
+}
+
+int expected_sum(MPI_Comm comm) { return size_of(comm) * (size_of(comm) + 1) / 2; }
+
+TEST(Communicators, TheThirdCollectiveIsCarried) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  for (int i = 0; i < 2; ++i)
+    expect_left("MPI_Allreduce", [&] { EXPECT_EQ(sum_in(comm), expected_sum(comm)); });
+  expect_carried("MPI_Allreduce", comm, [&] { EXPECT_EQ(sum_in(comm), expected_sum(comm)); });
+  MPI_Comm_free(&comm);
+}
+
+TEST(Communicators, ComeAndGo) {
+  const int rank = rank_in(MPI_COMM_WORLD);
+  for (int round = 0; round < 60; ++round) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, (rank >> round % 3) & 1, rank, &comm);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(sum_in(comm), expected_sum(comm));
+    expect_carried("MPI_Allreduce", comm, [&] { EXPECT_EQ(sum_in(comm), expected_sum(comm)); });
+    MPI_Comm_free(&comm);
+  }
+}
+
+TEST(Communicators, SeveralAtOnce) {
+  const int rank = rank_in(MPI_COMM_WORLD);
+  std::vector<MPI_Comm> comms(6, MPI_COMM_NULL);
+  for (std::size_t i = 0; i < comms.size(); ++i)
+    MPI_Comm_split(MPI_COMM_WORLD, rank % (static_cast<int>(i) + 1), rank, &comms[i]);
+  for (int round = 0; round < 5; ++round)
+    for (const MPI_Comm comm : comms) EXPECT_EQ(sum_in(comm), expected_sum(comm));
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+}
+
+TEST(Communicators, RanksInAnotherOrderAreLeftToMpi) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -rank_in(MPI_COMM_WORLD), &comm);
+  std::vector<int> ranks(static_cast<std::size_t>(size_of(comm)), -1);
+  const int own = rank_in(MPI_COMM_WORLD);
+  for (int i = 0; i < 4; ++i) {
+    MPI_Allgather(&own, 1, MPI_INT, ranks.data(), 1, MPI_INT, comm);
+    EXPECT_TRUE(std::is_sorted(ranks.rbegin(), ranks.rend()));
+  }
+  if (size_of(comm) > 1)
+    expect_left("MPI_Allgather", [&] {
+      MPI_Allgather(&own, 1, MPI_INT, ranks.data(), 1, MPI_INT, comm);
+    });
+  MPI_Comm_free(&comm);
+}
+
+TEST(Communicators, OneRankAlone) {
+  for (int i = 0; i < 4; ++i)
+    expect_left("MPI_Allreduce", [&] { EXPECT_EQ(sum_in(MPI_COMM_SELF), 1); });
+}
+
+TEST(Communicators, IntercommunicatorsAreLeftToMpi) {
+  const int rank = rank_in(MPI_COMM_WORLD);
+  const int size = size_of(MPI_COMM_WORLD);
+  if (size < 2) return;
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm between = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 0 : 1, rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 5, &between);
+  for (int i = 0; i < 4; ++i) {
+    int one = 1;
+    int sum = 0;
+    expect_left("MPI_Allreduce",
+                [&] { MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, between); });
+    EXPECT_EQ(sum, rank == 0 ? size - 1 : 1);
+  }
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&half);
+}
+
+// A long message needs both sides until it is through; the receiver is in a collective that the sender
+// comes to only then.
+TEST(Progress, MessagesGoOnWhileARankWaitsForHymn) {
+  warm_up(MPI_COMM_WORLD);
+  const int rank = rank_in(MPI_COMM_WORLD);
+  if (size_of(MPI_COMM_WORLD) < 2) return;
+  std::vector<int> data(1 << 20, rank);
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank == 0) MPI_Irecv(data.data(), 1 << 20, MPI_INT, 1, 3, MPI_COMM_WORLD, &request);
+  if (rank == 1) MPI_Ssend(data.data(), 1 << 20, MPI_INT, 0, 3, MPI_COMM_WORLD);
+  expect_carried("MPI_Barrier", MPI_COMM_WORLD, [] { MPI_Barrier(MPI_COMM_WORLD); });
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT_EQ(data.back(), rank == 0 ? 1 : rank);
+}
+
+TEST(Progress, WindowsGoOnWhileARankWaitsForHymn) {
+  warm_up(MPI_COMM_WORLD);
+  const int rank = rank_in(MPI_COMM_WORLD);
+  int* memory = nullptr;
+  MPI_Win window = MPI_WIN_NULL;
+  MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  *memory = 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  const int one = 1;
+  for (int i = 0; i < 20 && rank != 0; ++i) {
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+    MPI_Accumulate(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, window);
+    MPI_Win_unlock(0, window);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    EXPECT_EQ(*memory, 20 * (size_of(MPI_COMM_WORLD) - 1));
+  }
+  MPI_Win_free(&window);
+}
+
+}  // namespace
+}  // namespace preload_test
