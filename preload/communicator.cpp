@@ -19,10 +19,19 @@ constinit thread_local LastFound last_found{};
 
 }  // namespace
 
-Communicator::Communicator(MPI_Comm comm) : comm_(comm), reason_(Reason::early) {
+Communicator::Communicator(MPI_Comm comm, Watch* watch)
+    : comm_(comm), reason_(Reason::early), watch_(watch) {
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &size_);
-  reason_ = find_reason();
+  const Reason reason = find_reason();
+  reason_ = reason;
+  const bool is_told =
+      reason != Reason::two_groups && reason != Reason::strangers && reason != Reason::one_rank;
+  if (watch != nullptr && is_told) watched_ = watch->add(comm, world_ranks_);
+}
+
+Communicator::~Communicator() {
+  if (watched_ != nullptr) watch_->remove(*watched_);
 }
 
 Reason Communicator::find_reason() {
@@ -65,7 +74,7 @@ Reason Communicator::open(Groups& groups) {
   return Reason::carried;
 }
 
-Communicators::Communicators() {
+Communicators::Communicators(Watch* watch) : watch_(watch) {
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key_, nullptr);
 }
 
@@ -90,7 +99,7 @@ Communicator* Communicators::look(MPI_Comm comm) {
   int is_known = 0;
   if (PMPI_Comm_get_attr(comm, key_, &value, &is_known) != MPI_SUCCESS) return nullptr;
   if (is_known != 0) return static_cast<Communicator*>(value);
-  auto made = std::make_unique<Communicator>(comm);
+  auto made = std::make_unique<Communicator>(comm, watch_);
   if (PMPI_Comm_set_attr(comm, key_, made.get()) != MPI_SUCCESS) return nullptr;
   return made.release();
 }

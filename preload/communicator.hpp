@@ -3,17 +3,21 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "preload/groups.hpp"
 #include "preload/mpi.hpp"
 #include "preload/reasons.hpp"
+#include "preload/watch.hpp"
 
 namespace hymn::preload {
 
 class Communicator {
  public:
-  explicit Communicator(MPI_Comm comm);
+  /// `watch`: null: nothing is recorded.
+  Communicator(MPI_Comm comm, Watch* watch);
+  ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -25,6 +29,9 @@ class Communicator {
   /// Of these ranks in MPI_COMM_WORLD, in the order of the communicator.
   const std::vector<int>& world_ranks() const { return world_ranks_; }
   int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
+
+  /// What is recorded of it; null: nothing, as of one rank alone.
+  WatchedGroup* watched() const { return watched_.get(); }
 
   /// Counts a blocking collective. Why it cannot be carried: the same on all ranks. The third of a
   /// communicator makes the group, together with all ranks.
@@ -50,13 +57,15 @@ class Communicator {
   std::atomic<Reason> reason_;
   std::uint32_t calls_ = 0;
   GroupLease group_{};
+  Watch* watch_;
+  std::unique_ptr<WatchedGroup> watched_{};
 };
 
 /// Communicators of the program by their handles: an attribute of each.
 class Communicators {
  public:
-  /// MPI is up.
-  Communicators();
+  /// MPI is up. `watch`: as of Communicator.
+  explicit Communicators(Watch* watch);
   /// Null for MPI_COMM_NULL, and where MPI refuses.
   Communicator* find(MPI_Comm comm);
   /// Before MPI ends.
@@ -66,6 +75,7 @@ class Communicators {
   Communicator* look(MPI_Comm comm);
   static int forget(MPI_Comm comm, int key, void* value, void* extra);
 
+  Watch* watch_;
   int key_ = MPI_KEYVAL_INVALID;
 };
 

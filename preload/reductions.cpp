@@ -57,6 +57,8 @@ bool is_aligned(const void* address) {
 
 }  // namespace
 
+ReduceKind kind_of_op(MPI_Op op) { return kind_of(op).value_or(ReduceKind::custom); }
+
 Reduction::Reduction(MPI_Op op, MPI_Datatype type, const TypeInfo& info, bool keep_bits)
     : mpi_op_(op), type_(type), info_(info), dtype_(info.dtype) {
   if (op == MPI_OP_NULL || info.size == 0) {

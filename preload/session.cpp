@@ -1,7 +1,13 @@
 #include "preload/session.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "preload/calls.hpp"
@@ -18,18 +24,42 @@ bool threads_may_overlap() {
   return level == MPI_THREAD_MULTIPLE;
 }
 
-/// Of each rank of MPI_COMM_WORLD the lowest rank of its host.
-std::vector<int> find_hosts(int size) {
-  MPI_Comm here = MPI_COMM_NULL;
+int own_rank() {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here);
-  int lowest = rank;
+  return rank;
+}
+
+/// What all ranks tell each other at the beginning.
+struct Meeting {
+  std::vector<RankProcess> processes;
+  std::uint64_t job;  ///< drawn by rank 0
+};
+
+Meeting meet() {
+  int size = 1;
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm here = MPI_COMM_NULL;
+  PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own_rank(), MPI_INFO_NULL, &here);
+  int lowest = own_rank();
   PMPI_Bcast(&lowest, 1, MPI_INT, 0, here);
   PMPI_Comm_free(&here);
-  std::vector<int> hosts(static_cast<std::size_t>(size));
-  PMPI_Allgather(&lowest, 1, MPI_INT, hosts.data(), 1, MPI_INT, MPI_COMM_WORLD);
-  return hosts;
+  std::random_device random;
+  const std::array<std::int64_t, 3> said{::getpid(), lowest,
+                                         std::int64_t{random()} << 20 ^ std::int64_t{random()}};
+  std::vector<std::int64_t> heard(static_cast<std::size_t>(size) * said.size());
+  PMPI_Allgather(said.data(), said.size(), MPI_INT64_T, heard.data(), said.size(), MPI_INT64_T,
+                 MPI_COMM_WORLD);
+  Meeting met{.processes = {}, .job = static_cast<std::uint64_t>(heard[2]) | 1};
+  for (std::size_t i = 0; i < heard.size(); i += said.size())
+    met.processes.push_back({heard[i], heard[i + 1]});
+  return met;
+}
+
+std::optional<Watch> make_watch(const Config& config, const std::vector<RankProcess>& processes,
+                                std::uint64_t job, bool may_overlap) {
+  if (config.recorder_size == 0 || processes.size() < 2) return std::nullopt;
+  return std::optional<Watch>(std::in_place, config, own_rank(), processes, job, may_overlap);
 }
 
 MPI_Comm quiet_comm = MPI_COMM_NULL;
@@ -45,9 +75,7 @@ std::optional<Config> read_config() {
   try {
     return Config::from_environment();
   } catch (const std::exception& error) {
-    int rank = 0;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0)
+    if (own_rank() == 0)
       std::fprintf(stderr, "libhymn-preload.so does nothing: %s\n", error.what());
     return std::nullopt;
   }
@@ -65,36 +93,40 @@ bool all_want(bool wants) {
 
 std::atomic<Session*> Session::current_{nullptr};
 
-Session::Session(const Config& config)
+Session::Session(const Config& config, std::vector<RankProcess> processes, std::uint64_t job)
     : may_overlap_(threads_may_overlap()),
       keeps_bits_(config.preload_bits == PreloadBits::mpi),
       reports_(config.preload_report),
       carries_all_(config.preload == PreloadUse::always),
       began_(std::chrono::steady_clock::now()),
       began_ticks_(ticks()),
-      counts_(may_overlap_) {}
+      processes_(std::move(processes)),
+      watch_(make_watch(config, processes_, job, may_overlap_)),
+      communicators_(watch()),
+      counts_(may_overlap_) {
+  if (watch_) overseer_ = Overseer::make(config, *watch_);
+}
 
 Session::~Session() = default;
 
 void Session::begin() noexcept {
   const std::optional<Config> config = read_config();
-  const bool is_on = config && config->preload != PreloadUse::off;
+  const bool is_on = all_want(config && config->preload != PreloadUse::off);
   const bool carries = all_want(config && config->preload >= PreloadUse::on);
   if (!is_on || current_.load(std::memory_order_relaxed) != nullptr) return;
   // It is left to the end of the process where the program does not finalize.
-  auto session = std::make_unique<Session>(*config);
+  Meeting met = meet();
+  auto session = std::make_unique<Session>(*config, std::move(met.processes), met.job);
   if (carries) session->make_world();
   current_.store(session.release(), std::memory_order_release);
 }
 
 void Session::make_world() {
-  int size = 1;
-  PMPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (size == 1) return;
+  if (processes_.size() == 1) return;
   PMPI_Comm_dup(MPI_COMM_SELF, &quiet_comm);
-  std::vector<int> hosts = find_hosts(size);
-  bool on_one_host = true;
-  for (const int host : hosts) on_one_host = on_one_host && host == 0;
+  std::vector<int> hosts;
+  for (const RankProcess& process : processes_) hosts.push_back(static_cast<int>(process.host));
+  const bool on_one_host = std::ranges::all_of(hosts, [](int host) { return host == 0; });
   try {
     world_.emplace(world_behind_mpi(MPI_COMM_WORLD, on_one_host, let_mpi_move));
   } catch (const std::exception&) {
@@ -108,6 +140,7 @@ void Session::end() noexcept {
   const std::unique_ptr<Session> session(current_.exchange(nullptr, std::memory_order_acq_rel));
   if (session == nullptr) return;
   if (session->reports_) print_report(*session);
+  session->overseer_.reset();
   session->communicators_.end();
   session->types_.end();
   session->groups_.reset();
@@ -116,6 +149,7 @@ void Session::end() noexcept {
   } catch (const std::exception&) {
     // MPI_Finalize tells what is wrong.
   }
+  if (session->watch_) session->watch_->record().say_goodbye();
   if (quiet_comm != MPI_COMM_NULL) PMPI_Comm_free(&quiet_comm);
 }
 

@@ -12,7 +12,9 @@
 #include "preload/counts.hpp"
 #include "preload/groups.hpp"
 #include "preload/guard.hpp"
+#include "preload/overseer.hpp"
 #include "preload/types.hpp"
+#include "preload/watch.hpp"
 
 namespace hymn::preload {
 
@@ -33,11 +35,13 @@ class Session {
   /// Null: there is none now.
   static const Session* current() noexcept { return current_.load(std::memory_order_acquire); }
 
-  explicit Session(const Config& config);
+  Session(const Config& config, std::vector<RankProcess> processes, std::uint64_t job);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
 
+  /// Null: nothing is recorded.
+  Watch* watch() { return watch_ ? &*watch_ : nullptr; }
   Types& types() { return types_; }
   Communicators& communicators() { return communicators_; }
   Counts& counts() { return counts_; }
@@ -63,11 +67,14 @@ class Session {
   const bool carries_all_;
   const std::chrono::steady_clock::time_point began_;
   const std::uint64_t began_ticks_;
+  const std::vector<RankProcess> processes_;
   Types types_{};
-  Communicators communicators_{};
+  std::optional<Watch> watch_{};
+  Communicators communicators_;
   Counts counts_;
   std::optional<World> world_{};
   std::optional<Groups> groups_{};
+  std::unique_ptr<Overseer> overseer_{};
 };
 
 }  // namespace hymn::preload

@@ -4,50 +4,59 @@
 #include "preload/attempt.hpp"
 #include "preload/call_note.hpp"
 #include "preload/calls.hpp"
+#include "preload/recorded.hpp"
 #include "preload/session.hpp"
 
 namespace hymn::preload {
 namespace {
 
-template <Call call, class... Parameters, class... Arguments>
-int carried(const void* from, int (*next)(Parameters...), Arguments... arguments) {
+// Each begins, records and ends one call of the program; `tell(recorded)` tells its facts.
+
+template <Call call, class Tell, class... Parameters, class... Arguments>
+int carried(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
   Session* const session = Session::of_call(from);
   if (session == nullptr) return next(arguments...);
   const Inside inside;
   CallNote note(*session, call);
+  Recorded recorded(*session, call, from);
+  if (recorded.is_on()) tell(recorded);
+  recorded.start();
   Attempt attempted(*session, call);
   const Outcome outcome = attempt(Tag<call>(), attempted, arguments...);
   note.end(outcome.reason, attempted.bytes());
-  return outcome.reason == Reason::carried ? outcome.code : next(arguments...);
+  const int code = outcome.reason == Reason::carried ? outcome.code : next(arguments...);
+  recorded.end(code);
+  return code;
 }
 
-template <Call call, class... Parameters, class... Arguments>
-int left(const void* from, int (*next)(Parameters...), Arguments... arguments) {
+template <Call call, class Tell, class... Parameters, class... Arguments>
+int other(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
   Session* const session = Session::of_call(from);
   if (session == nullptr) return next(arguments...);
   const Inside inside;
   CallNote note(*session, call);
-  note.end(Reason::kind, 0);
-  return next(arguments...);
+  if (kind_of(call) == Kind::left) note.end(Reason::kind, 0);
+  Recorded recorded(*session, call, from);
+  if (recorded.is_on()) tell(recorded);
+  recorded.start();
+  const int code = next(arguments...);
+  recorded.end(code);
+  return code;
 }
 
-template <Call call, class... Parameters, class... Arguments>
-int other(const void* from, int (*next)(Parameters...), Arguments... arguments) {
-  Session* const session = Session::of_call(from);
-  if (session == nullptr) return next(arguments...);
-  const Inside inside;
-  const CallNote note(*session, call);
-  return next(arguments...);
+template <Call call, class... Arguments>
+int left(Arguments... arguments) {
+  return other<call>(arguments...);
 }
 
-template <Call call, class... Parameters, class... Arguments>
-int message(const void* from, int (*next)(Parameters...), Arguments... arguments) {
-  return other<call>(from, next, arguments...);
+template <Call call, class... Arguments>
+int message(Arguments... arguments) {
+  return other<call>(arguments...);
 }
 
-template <Call call, class... Parameters, class... Arguments>
-int completion(const void* from, int (*next)(Parameters...), Arguments... arguments) {
-  return other<call>(from, next, arguments...);
+template <Call call, class... Arguments>
+int completion(Arguments... arguments) {
+  return other<call>(arguments...);
 }
 
 /// Initialises MPI by `call()`. Another tool, or MPI itself, may come here once more inside.
@@ -71,17 +80,20 @@ int finalize(int (*next)()) {
 }  // namespace hymn::preload
 
 // NOLINTBEGIN: MPI's names
-#define HYMN_CALL(kind, name, parameters, facts, ...)                                             \
-  extern "C" HYMN_API int PMPI_##name parameters {                                         \
-    return hymn::preload::kind<hymn::preload::Call::name>(                                 \
-        __builtin_return_address(0), hymn::preload::next_pmpi().name, __VA_ARGS__);        \
-  }                                                                                        \
-  extern "C" HYMN_API int MPI_##name parameters {                                          \
-    return hymn::preload::kind<hymn::preload::Call::name>(                                 \
-        __builtin_return_address(0), hymn::preload::next_mpi().name, __VA_ARGS__);         \
+#define HYMN_CALL(kind, name, parameters, facts, ...)                                          \
+  HYMN_WRAPPER(PMPI_##name, hymn::preload::next_pmpi().name, kind, name, parameters, facts,    \
+               __VA_ARGS__)                                                                    \
+  HYMN_WRAPPER(MPI_##name, hymn::preload::next_mpi().name, kind, name, parameters, facts,      \
+               __VA_ARGS__)
+#define HYMN_WRAPPER(symbol, next, kind, name, parameters, facts, ...)                         \
+  extern "C" HYMN_API int symbol parameters {                                                  \
+    return hymn::preload::kind<hymn::preload::Call::name>(                                     \
+        __builtin_return_address(0), [=](hymn::preload::Recorded& call) { call facts; }, next, \
+        __VA_ARGS__);                                                                          \
   }
 #include "preload/calls.inc"
 #undef HYMN_CALL
+#undef HYMN_WRAPPER
 
 #define HYMN_BEGIN_AND_END(prefix, next)                                                   \
   extern "C" HYMN_API int prefix##Init(int* argc, char*** argv) {                          \

@@ -7,6 +7,7 @@
 #include "collectives/algorithm_model.hpp"
 #include "recorder/call_facts.hpp"
 #include "recorder/named_sites.hpp"
+#include "recorder/outside_record.hpp"
 
 namespace hymn {
 namespace {
@@ -90,7 +91,7 @@ DumpJson EntryWriter::write(const CallRecord& call, const EntryDetails& details,
   if (reduces(call.type)) entry["reduce_op"] = std::string(hymn::to_string(call.kind));
   if (has_root(call.type)) entry["root"] = call.peer;
   if (p2p) entry["peer"] = call.peer;
-  if (has_tag(call.type)) entry["tag"] = tag_of(call);
+  if (has_tag(call.type) && tag_of(call) != every_tag) entry["tag"] = tag_of(call);
   entry["is_p2p"] = p2p;
   entry["collective_seq_id"] = p2p ? 0 : call.sequence;
   entry["p2p_seq_id"] = p2p ? call.sequence : 0;

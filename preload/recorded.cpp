@@ -1,0 +1,268 @@
+#include "preload/recorded.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "preload/reductions.hpp"
+#include "preload/ticks.hpp"
+
+namespace hymn::preload {
+namespace {
+
+struct Named {
+  std::string_view name;
+  OpType type;
+};
+constexpr Named collectives[] = {
+    {"MPI_Allreduce", OpType::all_reduce},
+    {"MPI_Reduce", OpType::reduce},
+    {"MPI_Bcast", OpType::broadcast},
+    {"MPI_Barrier", OpType::barrier},
+    {"MPI_Gather", OpType::gather},
+    {"MPI_Gatherv", OpType::gather},
+    {"MPI_Scatter", OpType::scatter},
+    {"MPI_Scatterv", OpType::scatter},
+    {"MPI_Allgather", OpType::all_gather},
+    {"MPI_Allgatherv", OpType::all_gather},
+    {"MPI_Alltoall", OpType::all_to_all},
+    {"MPI_Alltoallv", OpType::all_to_all},
+    {"MPI_Alltoallw", OpType::all_to_all},
+    {"MPI_Reduce_scatter", OpType::reduce_scatter},
+    {"MPI_Reduce_scatter_block", OpType::reduce_scatter},
+    {"MPI_Scan", OpType::scan},
+    {"MPI_Exscan", OpType::exscan},
+    {"MPI_Iallreduce", OpType::all_reduce},
+    {"MPI_Ireduce", OpType::reduce},
+    {"MPI_Ibcast", OpType::broadcast},
+    {"MPI_Ibarrier", OpType::barrier},
+    {"MPI_Igather", OpType::gather},
+    {"MPI_Igatherv", OpType::gather},
+    {"MPI_Iscatter", OpType::scatter},
+    {"MPI_Iscatterv", OpType::scatter},
+    {"MPI_Iallgather", OpType::all_gather},
+    {"MPI_Iallgatherv", OpType::all_gather},
+    {"MPI_Ialltoall", OpType::all_to_all},
+    {"MPI_Ialltoallv", OpType::all_to_all},
+    {"MPI_Ireduce_scatter", OpType::reduce_scatter},
+    {"MPI_Ireduce_scatter_block", OpType::reduce_scatter},
+    {"MPI_Iscan", OpType::scan},
+    {"MPI_Iexscan", OpType::exscan},
+};
+
+constexpr OpType find_type(std::string_view name) {
+  for (const Named& one : collectives)
+    if (one.name == name) return one.type;
+  return OpType::barrier;
+}
+
+/// What hymn calls each of them.
+constexpr auto types_of_calls = [] {
+  std::array<OpType, call_count> types{};
+  for (std::size_t i = 0; i < call_count; ++i) types[i] = find_type(call_names[i]);
+  return types;
+}();
+
+CallSide side(std::size_t bytes, SideForm form, bool is_uneven, int ranks) {
+  CallSide made;
+  if (form == SideForm::none) return made;
+  made.buffers = 1;
+  made.dtype = DataType::uint8;
+  made.count = form == SideForm::blocks ? bytes * static_cast<std::size_t>(ranks) : bytes;
+  made.layout = form == SideForm::whole ? Layout::whole
+                : is_uneven             ? Layout::counted
+                                        : Layout::equal;
+  return made;
+}
+
+CallState state_of(int code) {
+  return code == MPI_SUCCESS ? CallState::completed : CallState::failed;
+}
+
+}  // namespace
+
+bool Recorded::find(MPI_Comm comm) {
+  if (watch_ == nullptr) return false;
+  comm_ = session_.communicators().find(comm);
+  if (comm_ != nullptr && comm_->watched() == nullptr) comm_ = nullptr;
+  return comm_ != nullptr;
+}
+
+Recorded& Recorded::of(MPI_Comm comm) {
+  if (find(comm)) is_uneven_ = true;
+  return *this;
+}
+
+Recorded& Recorded::of(MPI_Comm comm, int count, MPI_Datatype type) {
+  if (find(comm) && count > 0)
+    bytes_ = static_cast<std::size_t>(count) * session_.types().find(type).size;
+  return *this;
+}
+
+Recorded& Recorded::of_blocks(MPI_Comm comm, int root, int count, MPI_Datatype type, int root_count,
+                              MPI_Datatype root_type) {
+  if (!find(comm)) return *this;
+  const bool is_root = comm_->rank() == root;
+  return of(comm, is_root ? root_count : count, is_root ? root_type : type).at(root);
+}
+
+Recorded& Recorded::by(MPI_Op op) {
+  if (comm_ != nullptr) kind_ = kind_of_op(op);
+  return *this;
+}
+
+Recorded& Recorded::at(int root) {
+  root_ = root;
+  return *this;
+}
+
+void Recorded::add_message(OpType type, MPI_Comm comm, int peer, int tag, int count,
+                           MPI_Datatype type_of) {
+  if (peer == MPI_PROC_NULL || !find(comm)) return;
+  Message& message = messages_[message_count_];
+  message.comm = comm_;
+  comm_ = nullptr;
+  if (peer != MPI_ANY_SOURCE && (peer < 0 || peer >= message.comm->size())) return;
+  message.type = type;
+  message.peer = peer == MPI_ANY_SOURCE ? -1 : message.comm->world_rank(peer);
+  message.tag = tag;
+  if (count > 0)
+    message.bytes = static_cast<std::size_t>(count) * session_.types().find(type_of).size;
+  ++message_count_;
+}
+
+Recorded& Recorded::to(MPI_Comm comm, int peer, int tag, int count, MPI_Datatype type) {
+  add_message(OpType::send, comm, peer, tag, count, type);
+  return *this;
+}
+
+Recorded& Recorded::from(MPI_Comm comm, int peer, int tag, int count, MPI_Datatype type) {
+  add_message(OpType::recv, comm, peer, tag, count, type);
+  return *this;
+}
+
+Recorded& Recorded::probing(MPI_Comm comm, int peer, int tag) {
+  add_message(OpType::probe, comm, peer, tag, 0, MPI_BYTE);
+  return *this;
+}
+
+Recorded& Recorded::until(const MPI_Request* request) {
+  request_ = request;
+  return *this;
+}
+
+Recorded& Recorded::looking(int count, const MPI_Request* requests) {
+  if (watch_ == nullptr || requests == nullptr) return *this;
+  requests_ = requests;
+  for (int i = 0; i < count; ++i) {
+    if (requests[i] == MPI_REQUEST_NULL) continue;
+    if (const auto open = watch_->requests().find(requests[i])) watched_.push_back({i, *open});
+  }
+  return *this;
+}
+
+Recorded& Recorded::waiting(int count, const MPI_Request* requests) {
+  looking(count, requests);
+  for (const Watched& one : watched_) watch_->record().set_waited_for(one.open.record);
+  return *this;
+}
+
+Recorded& Recorded::blocking() {
+  is_outer_ = true;
+  return *this;
+}
+
+Recorded& Recorded::making(const MPI_Comm* comm) {
+  made_ = comm;
+  return blocking();
+}
+
+void Recorded::start() {
+  if (watch_ == nullptr) return;
+  if (comm_ != nullptr) start_collective();
+  for (std::size_t i = 0; i < message_count_; ++i) start_message(messages_[i]);
+  if (is_outer_) watch_->record().set_outer_call(call_names[index_of(call_)].data());
+}
+
+CallRecord Recorded::record_of_collective() const {
+  CallRecord made;
+  made.type = types_of_calls[index_of(call_)];
+  const OpTraits& traits = traits_of(made.type);
+  made.kind = kind_;
+  if (traits.root != RootRole::none && root_ >= 0 && root_ < comm_->size())
+    made.peer = comm_->world_rank(root_);
+  const int ranks = comm_->size();
+  made.input = side(bytes_, traits.input, is_uneven_, ranks);
+  made.output = side(bytes_, traits.output, is_uneven_, ranks);
+  return made;
+}
+
+void Recorded::start_collective() {
+  const WatchedGroup& group = *comm_->watched();
+  CallRecord made = record_of_collective();
+  sequence_ = group.line->collectives.load(std::memory_order_relaxed) + 1;
+  group.line->collectives.store(sequence_, std::memory_order_release);
+  made.group_uid = group.uid;
+  made.sequence = sequence_;
+  made.op_id = sequence_ + group.line->p2ps.load(std::memory_order_relaxed);
+  made.waited_for = request_ == nullptr;
+  made.site = reinterpret_cast<std::uintptr_t>(site_);
+  made.created = ticks();
+  record_ = watch_->record().begin(made);
+}
+
+void Recorded::start_message(Message& message) {
+  const WatchedGroup& group = *message.comm->watched();
+  CallRecord made;
+  made.type = message.type;
+  made.group_uid = group.uid;
+  made.sequence = group.line->p2ps.fetch_add(1, std::memory_order_acq_rel) + 1;
+  made.op_id = made.sequence + group.line->collectives.load(std::memory_order_relaxed);
+  made.peer = message.peer;
+  const CallSide whole = side(message.bytes, SideForm::whole, false, 1);
+  (message.type == OpType::send ? made.input : made.output) = whole;
+  tag_place(made) = message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag);
+  made.waited_for = request_ == nullptr;
+  made.site = reinterpret_cast<std::uintptr_t>(site_);
+  made.created = ticks();
+  message.record = watch_->record().begin(made);
+}
+
+void Recorded::end(int code) {
+  if (watch_ == nullptr) return;
+  const CallState state = state_of(code);
+  if (comm_ != nullptr) end_collective(state);
+  for (std::size_t i = 0; i < message_count_; ++i)
+    if (!leaves_open(messages_[i].record, nullptr))
+      watch_->record().end(messages_[i].record, state);
+  if (!watched_.empty()) end_requests(state);
+  if (is_outer_) watch_->record().set_outer_call(nullptr);
+  if (made_ != nullptr && code == MPI_SUCCESS) session_.communicators().find(*made_);
+}
+
+bool Recorded::leaves_open(std::uint64_t record, std::atomic<std::uint64_t>* in_flight) {
+  if (request_ == nullptr || *request_ == MPI_REQUEST_NULL) return false;
+  return watch_->requests().add({*request_, record, in_flight});
+}
+
+void Recorded::end_collective(CallState state) {
+  WatchedGroup& group = *comm_->watched();
+  group.in_flight.fetch_add(request_ == nullptr ? 0 : 1, std::memory_order_acq_rel);
+  if (leaves_open(record_, &group.in_flight)) return;
+  if (request_ != nullptr) group.in_flight.fetch_sub(1, std::memory_order_acq_rel);
+  watch_->record().end(record_, state);
+  if (group.in_flight.load(std::memory_order_acquire) == 0)
+    group.line->completed.store(sequence_, std::memory_order_release);
+}
+
+// MPI leaves MPI_REQUEST_NULL where a request has ended.
+void Recorded::end_requests(CallState state) {
+  for (const Watched& one : watched_) {
+    if (requests_[one.index] != MPI_REQUEST_NULL) continue;
+    watch_->requests().remove(one.open.request);
+    watch_->record().end(one.open.record, state);
+    if (one.open.in_flight != nullptr)
+      one.open.in_flight->fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
+}  // namespace hymn::preload

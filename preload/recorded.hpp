@@ -1,0 +1,94 @@
+// What is recorded of one call, from its begin to its end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "preload/session.hpp"
+#include "recorder/call_record.hpp"
+
+namespace hymn::preload {
+
+/// The facts of a call are told as in calls.inc; nothing is done where nothing is watched. Then it is
+/// started, and ended.
+class Recorded {
+ public:
+  Recorded(Session& session, Call call, const void* site)
+      : session_(session), watch_(session.watch()), call_(call), site_(site) {}
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+
+  bool is_on() const { return watch_ != nullptr; }
+
+  Recorded& none() { return *this; }
+  /// A collective, of so much of each rank; without a count: of nothing, or of blocks that differ.
+  Recorded& of(MPI_Comm comm);
+  Recorded& of(MPI_Comm comm, int count, MPI_Datatype type);
+  /// With a root, which gives or takes a block of each rank.
+  Recorded& of_blocks(MPI_Comm comm, int root, int count, MPI_Datatype type, int root_count,
+                      MPI_Datatype root_type);
+  Recorded& by(MPI_Op op);
+  Recorded& at(int root);
+  /// Messages.
+  Recorded& to(MPI_Comm comm, int peer, int tag, int count, MPI_Datatype type);
+  Recorded& from(MPI_Comm comm, int peer, int tag, int count, MPI_Datatype type);
+  Recorded& probing(MPI_Comm comm, int peer, int tag);
+  /// It only starts what this request ends.
+  Recorded& until(const MPI_Request* request);
+  /// Waits for all of these, or ends some of them.
+  Recorded& waiting(int count, const MPI_Request* requests);
+  Recorded& looking(int count, const MPI_Request* requests);
+  /// It may wait for other ranks in a way of its own.
+  Recorded& blocking();
+  /// It makes a communicator.
+  Recorded& making(const MPI_Comm* comm);
+
+  void start();
+  void end(int code);
+
+ private:
+  struct Message {
+    Communicator* comm = nullptr;
+    OpType type = OpType::send;
+    int peer = -1;
+    int tag = 0;
+    std::size_t bytes = 0;
+    std::uint64_t record = 0;
+  };
+  struct Watched {
+    int index = 0;
+    Requests::Open open{};
+  };
+
+  bool find(MPI_Comm comm);
+  void add_message(OpType type, MPI_Comm comm, int peer, int tag, int count, MPI_Datatype type_of);
+  CallRecord record_of_collective() const;
+  void start_collective();
+  void start_message(Message& message);
+  void end_collective(CallState state);
+  void end_requests(CallState state);
+  /// It is in flight, and a request ends it.
+  bool leaves_open(std::uint64_t record, std::atomic<std::uint64_t>* in_flight);
+
+  Session& session_;
+  Watch* const watch_;
+  Call call_;
+  const void* site_;
+  Communicator* comm_ = nullptr;  ///< of a collective
+  std::size_t bytes_ = 0;
+  bool is_uneven_ = false;
+  int root_ = -1;
+  ReduceKind kind_ = ReduceKind::sum;
+  std::uint64_t record_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::array<Message, 2> messages_{};
+  std::size_t message_count_ = 0;
+  const MPI_Request* request_ = nullptr;
+  const MPI_Request* requests_ = nullptr;
+  std::vector<Watched> watched_{};
+  bool is_outer_ = false;
+  const MPI_Comm* made_ = nullptr;
+};
+
+}  // namespace hymn::preload

@@ -1,0 +1,64 @@
+// Requests of the program that are in flight, and what is recorded of them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "preload/mpi.hpp"
+
+namespace hymn::preload {
+
+/// A table of fixed size: a request that finds no place in it is not followed. Thread-safe.
+class Requests {
+ public:
+  struct Open {
+    MPI_Request request{};
+    std::uint64_t record = 0;
+    /// Of a collective, whose communicator counts those in flight; null: a message.
+    std::atomic<std::uint64_t>* in_flight = nullptr;
+  };
+
+  /// False: there is no place.
+  bool add(const Open& open);
+  std::optional<Open> find(MPI_Request request) const;
+  void remove(MPI_Request request);
+
+ private:
+  static constexpr std::size_t places = 4096;
+  static constexpr std::size_t looks = 16;
+
+  class Lock {
+   public:
+    explicit Lock(std::atomic_flag& flag) : flag_(flag) {
+      while (flag_.test_and_set(std::memory_order_acquire)) {
+      }
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    ~Lock() { flag_.clear(std::memory_order_release); }
+
+   private:
+    std::atomic_flag& flag_;
+  };
+
+  /// Handles are pointers in one MPI, and numbers in another.
+  template <class Handle>
+  static std::size_t place_of(Handle request) {
+    std::uint64_t key = 0;
+    if constexpr (std::is_pointer_v<Handle>)
+      key = reinterpret_cast<std::uintptr_t>(request);
+    else
+      key = static_cast<std::uint64_t>(request);
+    return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> 40);
+  }
+  Open* slot_of(MPI_Request request) const;
+
+  mutable std::atomic_flag busy_{};
+  std::size_t count_ = 0;
+  mutable std::array<Open, places> open_{};
+};
+
+}  // namespace hymn::preload

@@ -1,0 +1,115 @@
+#include "recorder/outside_record.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "recorder/call_facts.hpp"
+#include "recorder/recorder_clock.hpp"
+#include "recorder/recorder_memory.hpp"
+
+namespace hymn {
+
+struct OutsideRecord::Parts {
+  explicit Parts(const Setup& setup)
+      : rank(setup.rank),
+        memory({.rank = setup.rank,
+                .world_size = setup.world_size,
+                .ring = {.entries = setup.entries, .frames = setup.frames, .counts = 0},
+                .writers = setup.by_many ? CallRing::Writers::many
+                                         : CallRing::Writers::one_at_a_time,
+                .timing = setup.timing,
+                .for_peers = true}) {
+    memory.set_job(setup.job);
+  }
+
+  int rank;
+  RecorderMemory memory;
+  std::mutex mutex{};  // guards what follows
+  std::map<std::uint64_t, GroupLineLease> lines{};
+};
+
+OutsideRecord::OutsideRecord(const Setup& setup) : parts_(std::make_unique<Parts>(setup)) {}
+
+OutsideRecord::~OutsideRecord() = default;
+
+GroupLine& OutsideRecord::add_group(std::uint64_t uid, std::string_view description,
+                                    std::span<const int> members) {
+  GroupLineLease lease = parts_->memory.take_line(uid, description, members, true);
+  const std::lock_guard lock(parts_->mutex);
+  GroupLineLease& kept = parts_->lines[uid];
+  kept = std::move(lease);
+  return *kept;
+}
+
+void OutsideRecord::end_group(std::uint64_t uid) {
+  GroupLineLease ended;
+  const std::lock_guard lock(parts_->mutex);
+  const auto found = parts_->lines.find(uid);
+  if (found == parts_->lines.end()) return;
+  ended = std::move(found->second);
+  parts_->lines.erase(found);
+}
+
+std::uint64_t OutsideRecord::begin(const CallRecord& call) {
+  return parts_->memory.ring().record(call);
+}
+
+void OutsideRecord::end(std::uint64_t id, CallState state) {
+  parts_->memory.ring().set_ended(id, state, true);
+}
+
+void OutsideRecord::set_waited_for(std::uint64_t id) {
+  parts_->memory.ring().set_waited_for(id, true);
+}
+
+void OutsideRecord::set_outer_call(const char* name) {
+  if (name == nullptr) return parts_->memory.set_outer_call("", 0);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  parts_->memory.set_outer_call(
+      name, std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+std::optional<OutsideRecord::Wait> OutsideRecord::longest_wait() const {
+  const RecorderView view = parts_->memory.view();
+  const CallRing& ring = view.ring();
+  const RecorderHeader& header = view.header();
+  const ClockReading now = ClockReading::now();
+  const StampClock clock({header.made_stamp, header.made_steady_ns, header.made_wall_ns}, now);
+  std::optional<CallRecord> longest;
+  std::uint64_t since = now.stamp;
+  for (std::uint64_t id = ring.first_id(); id < ring.next_id(); ++id) {
+    std::optional<CallRecord> call = ring.read(id);
+    if (!call || is_ended(call->state) || !call->waited_for) continue;
+    const std::uint64_t began = call->waited_since != 0 ? call->waited_since : call->created;
+    if (began >= since) continue;
+    since = began;
+    longest = std::move(call);
+  }
+  if (!longest) return std::nullopt;
+  const GroupLine* const line = view.line_of(longest->group_uid);
+  const std::string name = profiling_name(longest->type, parts_->rank, longest->peer);
+  return Wait{longest->record_id,
+              fmt::format("{} of group '{}'", name.substr(name.find(':') + 1),
+                          line == nullptr ? "" : line->description.load()),
+              Duration(clock.duration_ns(since, now.stamp))};
+}
+
+std::string OutsideRecord::dump(std::string_view trigger, std::string_view reason,
+                                std::vector<DumpPeer> peers) const {
+  DumpRequest request;
+  request.trigger = trigger;
+  request.reason = reason;
+  request.peers = std::move(peers);
+  return dump_json(parts_->memory.view(), request);
+}
+
+void OutsideRecord::say_goodbye() {
+  parts_->memory.say_farewell(RecorderHeader::farewell_goodbye);
+}
+
+}  // namespace hymn
