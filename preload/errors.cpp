@@ -36,8 +36,11 @@ int code_of(const std::exception& error) {
   const int of_class = class_of(error);
   int code = 0;
   if (PMPI_Add_error_code(of_class, &code) != MPI_SUCCESS) return of_class;
-  std::string text = std::string("hymn: ") + error.what();
-  text.resize(std::min<std::size_t>(text.size(), MPI_MAX_ERROR_STRING - 1));
+  // All that hymn has to say is longer than MPI can hand on.
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  std::string text = std::string("hymn: ") + (own != nullptr ? own->problem() : error.what());
+  constexpr std::size_t most = std::min(MPI_MAX_ERROR_STRING, 200);
+  text.resize(std::min(text.size(), most - 1));
   PMPI_Add_error_string(code, text.c_str());
   return code;
 }
