@@ -317,14 +317,15 @@ const std::array variables = {
           c.chunk_limit = parse_chunk_limit(n, v);
         },
         [](const Config& c) { return std::to_string(c.chunk_limit); }},
-    Variable{"HYMN_PRELOAD",
-             "What libhymn-preload.so does in an MPI program: on (carries collectives where that is "
-             "quicker, and records calls), always (carries all that it can), watch (records calls) "
-             "or off.",
-             [](Config& c, std::string_view n, std::string_view v) {
-               c.preload = parse_enum(n, v, preload_uses);
-             },
-             [](const Config& c) { return std::string(to_string(c.preload)); }},
+    Variable{
+        "HYMN_PRELOAD",
+        "What libhymn-preload.so does in an MPI program: on (carries collectives where that is "
+        "quicker, and records calls), always (carries all that it can), watch (records calls) "
+        "or off.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.preload = parse_enum(n, v, preload_uses);
+        },
+        [](const Config& c) { return std::string(to_string(c.preload)); }},
     Variable{"HYMN_PRELOAD_REPORT",
              "Whether rank 0 prints at MPI_Finalize what calls were made, and who carried them.",
              [](Config& c, std::string_view n, std::string_view v) {

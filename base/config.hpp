@@ -45,8 +45,8 @@ enum class P2pCompat : unsigned char { none, c10d };
 
 std::string_view to_string(P2pCompat rules) noexcept;
 
-/// What libhymn-preload.so does in a program: nothing, record its calls of MPI, or besides carry what
-/// it can more quickly, or whatever it can.
+/// What libhymn-preload.so does in a program: nothing, record its calls of MPI, or besides carry
+/// what it can more quickly, or whatever it can.
 enum class PreloadUse : unsigned char { off, watch, on, always };
 
 std::string_view to_string(PreloadUse use) noexcept;

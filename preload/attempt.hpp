@@ -37,8 +37,8 @@ class Attempt {
   Outcome left() const { return {reason_, MPI_SUCCESS}; }
   static Outcome left(Reason reason) { return {reason, MPI_SUCCESS}; }
 
-  /// Has the group carry out what `work(group)` asks of it. What it refuses is refused on all ranks,
-  /// before anything is sent; other failures are the program's to hear of.
+  /// Has the group carry out what `work(group)` asks of it. What it refuses is refused on all
+  /// ranks, before anything is sent; other failures are the program's to hear of.
   template <class Work>
   Outcome run(Work work) {
     try {
@@ -67,9 +67,11 @@ template <Call call>
 struct Tag {};
 
 // One for each collective that is carried: carry.cpp, carry_blocks.cpp and carry_uneven.cpp.
-#define HYMN_CALL(kind, name, parameters, facts, ...) HYMN_ATTEMPT_##kind(name, HYMN_UNPACK parameters)
+#define HYMN_CALL(kind, name, parameters, facts, ...) \
+  HYMN_ATTEMPT_##kind(name, HYMN_UNPACK parameters)
 #define HYMN_UNPACK(...) __VA_ARGS__
-#define HYMN_ATTEMPT_carried(name, ...) Outcome attempt(Tag<Call::name>, Attempt& call, __VA_ARGS__);
+#define HYMN_ATTEMPT_carried(name, ...) \
+  Outcome attempt(Tag<Call::name>, Attempt& call, __VA_ARGS__);
 #define HYMN_ATTEMPT_left(...)
 #define HYMN_ATTEMPT_message(...)
 #define HYMN_ATTEMPT_completion(...)

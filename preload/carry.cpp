@@ -42,7 +42,8 @@ Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferV
     if (in == MPI_IN_PLACE)
       landing.load();
     else
-      from = apart(packed({in, to.count, type, info}, scratch), landing.data(), to.bytes(), scratch);
+      from =
+          apart(packed({in, to.count, type, info}, scratch), landing.data(), to.bytes(), scratch);
     group.run(request(reduction.view<ConstBufferView>(from, to.count),
                       reduction.view<BufferView>(landing.data(), to.count), reduction.op()));
     if (writes) landing.store();

@@ -78,8 +78,7 @@ Outcome attempt(Tag<Call::Gather>, Attempt& call, const void* in, int in_count,
       return;
     }
     Landing landing(to.all(), scratch);
-    const std::byte* const given =
-        given_beside(from, in_place, to, call.rank(), landing, scratch);
+    const std::byte* const given = given_beside(from, in_place, to, call.rank(), landing, scratch);
     group.gather(view_of_bytes(given, bytes), view_of_bytes(landing.data(), to.bytes()),
                  call.world_rank(root));
     landing.store();
@@ -112,8 +111,7 @@ Outcome attempt(Tag<Call::Scatter>, Attempt& call, const void* in, int in_count,
       group.scatter(view_of_bytes(given, from.bytes()), view_of_bytes(landing.data(), bytes),
                     call.world_rank(root));
     } else {
-      group.scatter(ConstBufferView(), view_of_bytes(landing.data(), bytes),
-                    call.world_rank(root));
+      group.scatter(ConstBufferView(), view_of_bytes(landing.data(), bytes), call.world_rank(root));
     }
     landing.store();
   });
@@ -132,8 +130,7 @@ Outcome attempt(Tag<Call::Allgather>, Attempt& call, const void* in, int in_coun
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
     Landing landing(to.all(), scratch);
-    const std::byte* const given =
-        given_beside(from, in_place, to, call.rank(), landing, scratch);
+    const std::byte* const given = given_beside(from, in_place, to, call.rank(), landing, scratch);
     group.all_gather(view_of_bytes(given, in_place ? to.each.bytes() : from.bytes()),
                      view_of_bytes(landing.data(), to.bytes()));
     landing.store();
@@ -177,8 +174,8 @@ Outcome attempt(Tag<Call::Reduce_scatter_block>, Attempt& call, const void* in, 
     Scratch scratch;
     const Elements to{out, from.each.count, type, from.each.info};
     Landing landing(to, scratch);
-    const std::byte* const given = kept_apart(packed(from.all(), scratch), from.bytes(),
-                                              landing.data(), to.bytes(), scratch);
+    const std::byte* const given =
+        kept_apart(packed(from.all(), scratch), from.bytes(), landing.data(), to.bytes(), scratch);
     group.reduce_scatter(reduction.view<ConstBufferView>(given, from.all().count),
                          reduction.view<BufferView>(landing.data(), to.count), reduction.op());
     landing.store();

@@ -30,7 +30,8 @@ class UnevenBlocks {
   std::size_t bytes() const { return bytes_; }
   const std::vector<std::size_t>& bytes_of() const { return bytes_of_; }
   Elements of(std::size_t rank) const {
-    return part_of(base_, places_[rank], base_.info.size == 0 ? 0 : bytes_of_[rank] / base_.info.size);
+    return part_of(base_, places_[rank],
+                   base_.info.size == 0 ? 0 : bytes_of_[rank] / base_.info.size);
   }
   /// They lie as they travel.
   bool is_ready() const { return is_dense_ && base_.info.is_flat; }
@@ -119,8 +120,7 @@ Outcome attempt(Tag<Call::Allgatherv>, Attempt& call, const void* in, int in_cou
       given = packed(from, scratch);
       if (overlap(given, bytes, landing.data(), to.bytes())) given = copied(given, bytes, scratch);
     }
-    group.all_gather(ConstBufferView(given, bytes, DataType::uint8), landing.view(),
-                     to.bytes_of());
+    group.all_gather(ConstBufferView(given, bytes, DataType::uint8), landing.view(), to.bytes_of());
     landing.store();
   });
 }

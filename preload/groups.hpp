@@ -17,9 +17,10 @@ namespace hymn::preload {
 using GroupLease = std::shared_ptr<ProcessGroup>;
 
 /// Groups by their ranks. A communicator that comes and goes costs a group once: the next one with
-/// its ranks takes what it has left, if all members still have that. Communicators of the same ranks
-/// share one even while they live, unless threads may use them at the same time: a program that MPI
-/// lets run calls collectives of the same ranks in the same order on all of them. Thread-safe.
+/// its ranks takes what it has left, if all members still have that. Communicators of the same
+/// ranks share one even while they live, unless threads may use them at the same time: a program
+/// that MPI lets run calls collectives of the same ranks in the same order on all of them.
+/// Thread-safe.
 class Groups {
  public:
   /// `may_overlap`: two threads may be in MPI at the same time. `hosts`: of each rank a number that

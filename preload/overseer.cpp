@@ -62,8 +62,8 @@ Overseer::~Overseer() {
 
 void Overseer::run() {
   const Duration shortest = std::min(report_after_, length_of(config_.timeout));
-  const Duration pause = std::clamp<Duration>(shortest / 10, std::chrono::milliseconds(20),
-                                              std::chrono::seconds(1));
+  const Duration pause =
+      std::clamp<Duration>(shortest / 10, std::chrono::milliseconds(20), std::chrono::seconds(1));
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, pause, [this] { return ends_; })) look();
 }

@@ -18,34 +18,42 @@ struct Range {
   std::size_t most;
 };
 
+constexpr std::size_t megabyte = std::size_t{1} << 20;
 constexpr int many = std::numeric_limits<int>::max();
 constexpr Range ranges[] = {
-    {Call::Allreduce, 2, many, 1, no_limit},
+    {Call::Allreduce, 2, 2, 1, 16},
+    {Call::Allreduce, 2, 2, 512, no_limit},
+    {Call::Allreduce, 3, many, 1, no_limit},
     {Call::Reduce, 2, 2, 512, no_limit},
-    {Call::Reduce, 3, many, 512, no_limit},
-    {Call::Bcast, 2, 2, 4096, no_limit},
-    {Call::Bcast, 3, many, 256, no_limit},
-    {Call::Barrier, 2, many, 0, 0},
-    {Call::Gather, 2, 2, 65536, no_limit},
-    {Call::Gather, 3, many, 256, no_limit},
-    {Call::Scatter, 2, 2, 65536, no_limit},
-    {Call::Scatter, 3, many, 256, no_limit},
-    {Call::Allgather, 2, many, 1, std::size_t{1} << 20},
-    {Call::Allgatherv, 2, many, 1, std::size_t{1} << 21},
-    {Call::Alltoall, 2, many, 1, 65536},
-    {Call::Alltoallv, 3, many, 0, no_limit},
-    {Call::Reduce_scatter, 2, many, 1, no_limit},
-    {Call::Reduce_scatter_block, 2, many, 1, no_limit},
-    {Call::Scan, 2, many, 1, no_limit},
-    {Call::Exscan, 2, many, 1, no_limit},
+    {Call::Reduce, 3, many, 256, no_limit},
+    {Call::Bcast, 2, 2, 512, no_limit},
+    {Call::Bcast, 3, many, 128, no_limit},
+    {Call::Barrier, 3, many, 0, 0},
+    {Call::Gather, 2, 2, 512, no_limit},
+    {Call::Gather, 3, many, 128, no_limit},
+    {Call::Scatter, 2, 2, 512, no_limit},
+    {Call::Scatter, 3, many, 128, no_limit},
+    {Call::Allgather, 2, 2, 512, megabyte},
+    {Call::Allgather, 3, many, 1, megabyte},
+    {Call::Allgatherv, 2, 2, 1024, 2 * megabyte},
+    {Call::Allgatherv, 3, many, 1, 2 * megabyte},
+    {Call::Alltoall, 2, 2, 512, 16384},
+    {Call::Alltoall, 3, many, 1, 65536},
+    {Call::Alltoallv, 3, many, 0, 0},
+    {Call::Reduce_scatter, 2, 2, 1024, no_limit},
+    {Call::Reduce_scatter, 3, many, 1, no_limit},
+    {Call::Reduce_scatter_block, 2, 2, 512, no_limit},
+    {Call::Reduce_scatter_block, 3, many, 1, no_limit},
+    {Call::Scan, 2, many, 512, no_limit},
+    {Call::Exscan, 2, many, 512, no_limit},
 };
 
 }  // namespace
 
 Reason judge(const Sight& sight) {
   const bool is_quicker = std::ranges::any_of(ranges, [&](const Range& range) {
-    return range.call == sight.call && range.from_ranks <= sight.ranks && sight.ranks <= range.to_ranks &&
-           range.least <= sight.bytes && sight.bytes <= range.most;
+    return range.call == sight.call && range.from_ranks <= sight.ranks &&
+           sight.ranks <= range.to_ranks && range.least <= sight.bytes && sight.bytes <= range.most;
   });
   return is_quicker ? Reason::carried : Reason::not_quicker;
 }

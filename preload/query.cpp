@@ -1,9 +1,10 @@
-// What a program, or a test, may ask of the preload: by dlsym(RTLD_DEFAULT, …), as it may not be there.
+// What a program, or a test, may ask of the preload: by dlsym(RTLD_DEFAULT, …), as it may not be
+// there.
 #include "hymn/export.hpp"
 #include "preload/session.hpp"
 
-/// How many calls of this name ("MPI_Allreduce") this process has made that hymn has carried; -1: there
-/// is no such call, or the preload does nothing here.
+/// How many calls of this name ("MPI_Allreduce") this process has made that hymn has carried; -1:
+/// there is no such call, or the preload does nothing here.
 extern "C" HYMN_API long long hymnPreloadCarried(const char* name) {
   using namespace hymn::preload;
   const Session* const session = Session::current();

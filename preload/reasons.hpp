@@ -8,22 +8,22 @@
 namespace hymn::preload {
 
 enum class Reason : std::uint8_t {
-  carried,          ///< it was not
-  kind,             ///< nonblocking, persistent, of neighbours, or with a type for each rank
-  off,              ///< HYMN_PRELOAD=watch, or MPI_Init is not over, or hymn cannot be used here
-  one_rank,         ///< there is nobody to speak to
-  early,            ///< one of the first two of its communicator
-  two_groups,       ///< an intercommunicator
-  strangers,        ///< ranks that are not in MPI_COMM_WORLD
-  order,            ///< its ranks are in another order than in MPI_COMM_WORLD
-  no_group,         ///< hymn could make no group for it, or has given it up
-  sizes_at_root,    ///< the root alone knows how much goes to whom
-  empty,            ///< nothing is moved
-  not_quicker,      ///< MPI is as quick
-  bits,             ///< HYMN_PRELOAD_BITS=mpi
-  operation,        ///< an operation that this type does not have
-  bad_arguments,    ///< for MPI to say so
-  unsupported,      ///< hymn has no way to carry it
+  carried,        ///< it was not
+  kind,           ///< nonblocking, persistent, of neighbours, or with a type for each rank
+  off,            ///< HYMN_PRELOAD=watch, or MPI_Init is not over, or hymn cannot be used here
+  one_rank,       ///< there is nobody to speak to
+  early,          ///< one of the first two of its communicator
+  two_groups,     ///< an intercommunicator
+  strangers,      ///< ranks that are not in MPI_COMM_WORLD
+  order,          ///< its ranks are in another order than in MPI_COMM_WORLD
+  no_group,       ///< hymn could make no group for it, or has given it up
+  sizes_at_root,  ///< the root alone knows how much goes to whom
+  empty,          ///< nothing is moved
+  not_quicker,    ///< MPI is as quick
+  bits,           ///< HYMN_PRELOAD_BITS=mpi
+  operation,      ///< an operation that this type does not have
+  bad_arguments,  ///< for MPI to say so
+  unsupported,    ///< hymn has no way to carry it
 };
 
 constexpr std::string_view text_of(Reason reason) {

@@ -220,7 +220,8 @@ void Recorded::start_message(Message& message) {
   made.peer = message.peer;
   const CallSide whole = side(message.bytes, SideForm::whole, false, 1);
   (message.type == OpType::send ? made.input : made.output) = whole;
-  tag_place(made) = message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag);
+  tag_place(made) =
+      message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag);
   made.waited_for = request_ == nullptr;
   made.site = reinterpret_cast<std::uintptr_t>(site_);
   made.created = ticks();
@@ -260,8 +261,7 @@ void Recorded::end_requests(CallState state) {
     if (requests_[one.index] != MPI_REQUEST_NULL) continue;
     watch_->requests().remove(one.open.request);
     watch_->record().end(one.open.record, state);
-    if (one.open.in_flight != nullptr)
-      one.open.in_flight->fetch_sub(1, std::memory_order_acq_rel);
+    if (one.open.in_flight != nullptr) one.open.in_flight->fetch_sub(1, std::memory_order_acq_rel);
   }
 }
 

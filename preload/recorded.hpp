@@ -10,8 +10,8 @@
 
 namespace hymn::preload {
 
-/// The facts of a call are told as in calls.inc; nothing is done where nothing is watched. Then it is
-/// started, and ended.
+/// The facts of a call are told as in calls.inc; nothing is done where nothing is watched. Then it
+/// is started, and ended.
 class Recorded {
  public:
   Recorded(Session& session, Call call, const void* site)

@@ -14,8 +14,8 @@ namespace hymn::preload {
 ReduceKind kind_of_op(MPI_Op op);
 
 /// How values of one type are reduced by one operation: by hymn itself where it has the type and
-/// means the same by the operation, else by what MPI does with two buffers (MPI_Reduce_local), which
-/// calls functions of the program, too. It stays where it is while a call uses it.
+/// means the same by the operation, else by what MPI does with two buffers (MPI_Reduce_local),
+/// which calls functions of the program, too. It stays where it is while a call uses it.
 class Reduction {
  public:
   /// `keep_bits`: sums and products of floating-point numbers are MPI's.

@@ -39,7 +39,9 @@ std::vector<Row> rows_of(const std::vector<std::uint64_t>& words, double seconds
   for (std::size_t i = 0; i < call_count; ++i) {
     const std::uint64_t* const own = words.data() + i * Row::words;
     if (own[0] == 0) continue;
-    rows.push_back({static_cast<Call>(i), own[0], own[1],
+    rows.push_back({static_cast<Call>(i),
+                    own[0],
+                    own[1],
                     static_cast<double>(own[2]) * seconds_per_tick,
                     static_cast<double>(own[3]) * seconds_per_tick,
                     {own + 4, own + Row::words}});
@@ -55,13 +57,12 @@ std::string mean_us(double seconds, std::uint64_t calls) {
 std::string line_of(const Row& row, double all_seconds) {
   const bool is_collective = kind_of(row.call) == Kind::carried;
   const std::uint64_t by_hymn = row.carried();
-  return fmt::format("{:<26} {:>10} {:>10} {:>10} {:>9.3f} {:>6.1f} {:>10} {:>10}\n",
-                     name_of(row.call), row.calls,
-                     by_hymn == 0 ? "-" : fmt::format("{}", row.bytes / row.calls),
-                     is_collective ? fmt::format("{}", by_hymn) : "-", row.seconds,
-                     all_seconds > 0 ? 100 * row.seconds / all_seconds : 0,
-                     mean_us(row.carried_seconds, by_hymn),
-                     mean_us(row.seconds - row.carried_seconds, row.calls - by_hymn));
+  return fmt::format(
+      "{:<26} {:>10} {:>10} {:>10} {:>9.3f} {:>6.1f} {:>10} {:>10}\n", name_of(row.call), row.calls,
+      by_hymn == 0 ? "-" : fmt::format("{}", row.bytes / row.calls),
+      is_collective ? fmt::format("{}", by_hymn) : "-", row.seconds,
+      all_seconds > 0 ? 100 * row.seconds / all_seconds : 0, mean_us(row.carried_seconds, by_hymn),
+      mean_us(row.seconds - row.carried_seconds, row.calls - by_hymn));
 }
 
 std::string reasons_of(const std::vector<Row>& rows) {
@@ -76,8 +77,8 @@ std::string reasons_of(const std::vector<Row>& rows) {
 
 std::string report_of(const std::vector<Row>& rows, int ranks, double seconds) {
   const double all_seconds = seconds * ranks;
-  const double in_mpi = std::accumulate(rows.begin(), rows.end(), 0.0,
-                                        [](double sum, const Row& row) { return sum + row.seconds; });
+  const double in_mpi = std::accumulate(
+      rows.begin(), rows.end(), 0.0, [](double sum, const Row& row) { return sum + row.seconds; });
   std::string text = fmt::format(
       "hymn preload: {} ranks, {:.3f} s from MPI_Init to MPI_Finalize, {:.1f} % of it in MPI\n"
       "{:<26} {:>10} {:>10} {:>10} {:>9} {:>6} {:>10} {:>10}\n",
@@ -93,7 +94,8 @@ void print_report(const Session& session) {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - session.began();
   const std::uint64_t all_ticks = ticks() - session.began_ticks();
   std::vector<std::uint64_t> words;
-  for (std::size_t i = 0; i < call_count; ++i) append(words, session.counts().of(static_cast<Call>(i)));
+  for (std::size_t i = 0; i < call_count; ++i)
+    append(words, session.counts().of(static_cast<Call>(i)));
   std::vector<std::uint64_t> all(words.size());
   PMPI_Reduce(words.data(), all.data(), static_cast<int>(words.size()), MPI_UINT64_T, MPI_SUM, 0,
               MPI_COMM_WORLD);
@@ -103,8 +105,8 @@ void print_report(const Session& session) {
   PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (rank != 0) return;
   const std::string text =
-      report_of(rows_of(all, all_ticks == 0 ? 0 : passed.count() / static_cast<double>(all_ticks)), ranks,
-                passed.count());
+      report_of(rows_of(all, all_ticks == 0 ? 0 : passed.count() / static_cast<double>(all_ticks)),
+                ranks, passed.count());
   std::fputs(text.c_str(), stderr);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <random>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,21 @@ void let_mpi_move() {
   next_pmpi().Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &has_one, MPI_STATUS_IGNORE);
 }
 
+/// Whether the program uses the MPI that this library was built for: another has other handles.
+bool is_our_mpi() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+  int length = 0;
+  if (PMPI_Get_library_version(version.data(), &length) != MPI_SUCCESS) return false;
+  const std::string_view text = version.data();
+#if defined(OPEN_MPI)
+  return text.find("Open MPI") != std::string_view::npos;
+#elif defined(MPICH_VERSION)
+  return text.find("MPICH") != std::string_view::npos;
+#else
+  return !text.empty();
+#endif
+}
+
 std::optional<Config> read_config() {
   try {
     return Config::from_environment();
@@ -110,6 +126,7 @@ Session::Session(const Config& config, std::vector<RankProcess> processes, std::
 Session::~Session() = default;
 
 void Session::begin() noexcept {
+  if (!is_our_mpi()) return;
   const std::optional<Config> config = read_config();
   const bool is_on = all_want(config && config->preload != PreloadUse::off);
   const bool carries = all_want(config && config->preload >= PreloadUse::on);
@@ -132,8 +149,7 @@ void Session::make_world() {
   } catch (const std::exception&) {
     world_.reset();
   }
-  if (all_want(world_.has_value()))
-    groups_.emplace(*world_, may_overlap_, std::move(hosts));
+  if (all_want(world_.has_value())) groups_.emplace(*world_, may_overlap_, std::move(hosts));
 }
 
 void Session::end() noexcept {

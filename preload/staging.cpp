@@ -30,8 +30,8 @@ Stack& stack() {
   return own;
 }
 
-/// Calls `move(piece, bytes before it)`, which returns MPI's error, for pieces of which MPI can count
-/// the bytes.
+/// Calls `move(piece, bytes before it)`, which returns MPI's error, for pieces of which MPI can
+/// count the bytes.
 template <class Move>
 void in_pieces(const Elements& all, Move move) {
   constexpr std::size_t most = std::size_t{1} << 30;
@@ -112,9 +112,8 @@ const std::byte* packed(const Elements& elements, Scratch& scratch) {
 
 Landing::Landing(const Elements& elements, Scratch& scratch)
     : elements_(elements),
-      data_(elements.info.is_flat
-                ? static_cast<std::byte*>(const_cast<void*>(elements.data))
-                : scratch.take(elements.bytes())) {}
+      data_(elements.info.is_flat ? static_cast<std::byte*>(const_cast<void*>(elements.data))
+                                  : scratch.take(elements.bytes())) {}
 
 void Landing::load() {
   if (!elements_.info.is_flat) pack(elements_, data_);

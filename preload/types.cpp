@@ -31,9 +31,7 @@ DataType dtype_of(Family family, std::size_t size, bool is_signed) {
     case Family::floating:
       return size == 4 ? DataType::float32 : size == 8 ? DataType::float64 : DataType::opaque;
     case Family::complex:
-      return size == 8    ? DataType::complex64
-             : size == 16 ? DataType::complex128
-                          : DataType::opaque;
+      return size == 8 ? DataType::complex64 : size == 16 ? DataType::complex128 : DataType::opaque;
     case Family::none:
     case Family::logical:
     case Family::pair:
@@ -41,6 +39,13 @@ DataType dtype_of(Family family, std::size_t size, bool is_signed) {
   }
   return DataType::opaque;
 }
+
+/// Of MPI's own types, which stay, the one that this thread has asked for last.
+struct LastType {
+  MPI_Datatype type{};
+  const TypeInfo* info = nullptr;
+};
+constinit thread_local LastType last_type{};
 
 /// A handle that the caller must free, unless it is MPI's own.
 void release(MPI_Datatype type) {
@@ -62,8 +67,8 @@ Types::Types() {
        {MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
         MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T})
     add(type, Family::c_integer, false);
-  for (const MPI_Datatype type : {MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4,
-                                  MPI_INTEGER8})
+  for (const MPI_Datatype type :
+       {MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8})
     add(type, Family::fortran_integer);
   for (const MPI_Datatype type : {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_REAL, MPI_REAL4,
                                   MPI_REAL8, MPI_DOUBLE_PRECISION})
@@ -73,7 +78,8 @@ Types::Types() {
         MPI_CXX_FLOAT_COMPLEX, MPI_CXX_DOUBLE_COMPLEX, MPI_CXX_LONG_DOUBLE_COMPLEX, MPI_COMPLEX,
         MPI_COMPLEX8, MPI_COMPLEX16, MPI_DOUBLE_COMPLEX})
     add(type, Family::complex);
-  for (const MPI_Datatype type : {MPI_C_BOOL, MPI_CXX_BOOL, MPI_LOGICAL}) add(type, Family::logical);
+  for (const MPI_Datatype type : {MPI_C_BOOL, MPI_CXX_BOOL, MPI_LOGICAL})
+    add(type, Family::logical);
   for (const MPI_Datatype type :
        {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT,
         MPI_2REAL, MPI_2DOUBLE_PRECISION, MPI_2INTEGER})
@@ -100,9 +106,14 @@ void Types::add(MPI_Datatype type, Family family, bool is_signed) {
 }
 
 TypeInfo Types::find(MPI_Datatype type) {
+  LastType& last = last_type;
+  if (last.type == type && last.info != nullptr) [[likely]]
+    return *last.info;
   const auto found = predefined_.find(type);
-  if (found != predefined_.end()) [[likely]]
+  if (found != predefined_.end()) {
+    last = {type, &found->second};
     return found->second;
+  }
   return type == MPI_DATATYPE_NULL ? TypeInfo() : look(type);
 }
 
@@ -154,6 +165,7 @@ int Types::forget(MPI_Datatype, int, void* value, void*) {
 }
 
 void Types::end() {
+  last_type = {};
   if (key_ != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&key_);
 }
 

@@ -1,4 +1,5 @@
-// The record of what a rank does in MPI, in the form of hymn's flight recorder: `hymn trace` reads it.
+// The record of what a rank does in MPI, in the form of hymn's flight recorder: `hymn trace` reads
+// it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// The calls of MPI that the library defines: each under both of its names, since Fortran's and other
-// layers call MPI by the second, and tools by the one or the other.
+// The calls of MPI that the library defines: each under both of its names, since Fortran's and
+// other layers call MPI by the second, and tools by the one or the other.
 #include "hymn/export.hpp"
 #include "preload/attempt.hpp"
 #include "preload/call_note.hpp"
@@ -80,10 +80,10 @@ int finalize(int (*next)()) {
 }  // namespace hymn::preload
 
 // NOLINTBEGIN: MPI's names
-#define HYMN_CALL(kind, name, parameters, facts, ...)                                          \
-  HYMN_WRAPPER(PMPI_##name, hymn::preload::next_pmpi().name, kind, name, parameters, facts,    \
-               __VA_ARGS__)                                                                    \
-  HYMN_WRAPPER(MPI_##name, hymn::preload::next_mpi().name, kind, name, parameters, facts,      \
+#define HYMN_CALL(kind, name, parameters, facts, ...)                                       \
+  HYMN_WRAPPER(PMPI_##name, hymn::preload::next_pmpi().name, kind, name, parameters, facts, \
+               __VA_ARGS__)                                                                 \
+  HYMN_WRAPPER(MPI_##name, hymn::preload::next_mpi().name, kind, name, parameters, facts,   \
                __VA_ARGS__)
 #define HYMN_WRAPPER(symbol, next, kind, name, parameters, facts, ...)                         \
   extern "C" HYMN_API int symbol parameters {                                                  \
@@ -95,15 +95,14 @@ int finalize(int (*next)()) {
 #undef HYMN_CALL
 #undef HYMN_WRAPPER
 
-#define HYMN_BEGIN_AND_END(prefix, next)                                                   \
-  extern "C" HYMN_API int prefix##Init(int* argc, char*** argv) {                          \
-    return hymn::preload::initialise([&] { return next().Init(argc, argv); });             \
-  }                                                                                        \
-  extern "C" HYMN_API int prefix##Init_thread(int* argc, char*** argv, int wanted,         \
-                                              int* granted) {                              \
-    return hymn::preload::initialise(                                                      \
-        [&] { return next().Init_thread(argc, argv, wanted, granted); });                  \
-  }                                                                                        \
+#define HYMN_BEGIN_AND_END(prefix, next)                                                           \
+  extern "C" HYMN_API int prefix##Init(int* argc, char*** argv) {                                  \
+    return hymn::preload::initialise([&] { return next().Init(argc, argv); });                     \
+  }                                                                                                \
+  extern "C" HYMN_API int prefix##Init_thread(int* argc, char*** argv, int wanted, int* granted) { \
+    return hymn::preload::initialise(                                                              \
+        [&] { return next().Init_thread(argc, argv, wanted, granted); });                          \
+  }                                                                                                \
   extern "C" HYMN_API int prefix##Finalize() { return hymn::preload::finalize(next().Finalize); }
 HYMN_BEGIN_AND_END(PMPI_, hymn::preload::next_pmpi)
 HYMN_BEGIN_AND_END(MPI_, hymn::preload::next_mpi)

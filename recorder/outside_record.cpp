@@ -17,13 +17,13 @@ namespace hymn {
 struct OutsideRecord::Parts {
   explicit Parts(const Setup& setup)
       : rank(setup.rank),
-        memory({.rank = setup.rank,
-                .world_size = setup.world_size,
-                .ring = {.entries = setup.entries, .frames = setup.frames, .counts = 0},
-                .writers = setup.by_many ? CallRing::Writers::many
-                                         : CallRing::Writers::one_at_a_time,
-                .timing = setup.timing,
-                .for_peers = true}) {
+        memory(
+            {.rank = setup.rank,
+             .world_size = setup.world_size,
+             .ring = {.entries = setup.entries, .frames = setup.frames, .counts = 0},
+             .writers = setup.by_many ? CallRing::Writers::many : CallRing::Writers::one_at_a_time,
+             .timing = setup.timing,
+             .for_peers = true}) {
     memory.set_job(setup.job);
   }
 
@@ -70,8 +70,8 @@ void OutsideRecord::set_waited_for(std::uint64_t id) {
 void OutsideRecord::set_outer_call(const char* name) {
   if (name == nullptr) return parts_->memory.set_outer_call("", 0);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  parts_->memory.set_outer_call(
-      name, std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  parts_->memory.set_outer_call(name,
+                                std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 std::optional<OutsideRecord::Wait> OutsideRecord::longest_wait() const {
@@ -108,8 +108,6 @@ std::string OutsideRecord::dump(std::string_view trigger, std::string_view reaso
   return dump_json(parts_->memory.view(), request);
 }
 
-void OutsideRecord::say_goodbye() {
-  parts_->memory.say_farewell(RecorderHeader::farewell_goodbye);
-}
+void OutsideRecord::say_goodbye() { parts_->memory.say_farewell(RecorderHeader::farewell_goodbye); }
 
 }  // namespace hymn

@@ -1,5 +1,5 @@
-// A record of calls that are not hymn's own, as of MPI's by libhymn-preload.so: where `hymn trace` finds
-// those of worlds, and in the same form.
+// A record of calls that are not hymn's own, as of MPI's by libhymn-preload.so: where `hymn trace`
+// finds those of worlds, and in the same form.
 #pragma once
 
 #include <cstdint>

@@ -100,9 +100,10 @@ int run(int argc, char** argv) {
   hymn::declare_predict_arguments(*predict, predict_arguments);
   CLI::App* preload = app.add_subcommand(
       "preload", "Print where the library for unmodified MPI programs is (docs/preload.md)");
-  CLI::App* start = app.add_subcommand(
-      "run", "Start a program as the ranks of one world on this host, or mpirun with "
-             "libhymn-preload.so before its ranks (docs/worlds.md, docs/preload.md)");
+  CLI::App* start =
+      app.add_subcommand("run",
+                         "Start a program as the ranks of one world on this host, or mpirun with "
+                         "libhymn-preload.so before its ranks (docs/worlds.md, docs/preload.md)");
   hymn::RunArguments run_arguments;
   hymn::declare_run_arguments(*start, run_arguments);
   try {

@@ -37,8 +37,7 @@ std::string version_of(const std::string& launcher) {
 /// By what a launcher gives its ranks a variable; empty: they have those of the launcher.
 std::vector<std::string> option_for(const std::string& launcher, const std::string& preload) {
   const std::string version = version_of(launcher);
-  if (version.find("Open MPI") != std::string::npos ||
-      version.find("OpenRTE") != std::string::npos)
+  if (version.find("Open MPI") != std::string::npos || version.find("OpenRTE") != std::string::npos)
     return {"-x", "LD_PRELOAD=" + preload};
   if (version.find("HYDRA") != std::string::npos) return {"-genv", "LD_PRELOAD", preload};
   return {};

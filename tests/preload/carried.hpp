@@ -1,4 +1,5 @@
-// How a test of the preload sees who has carried its calls, and what MPI itself would have answered.
+// How a test of the preload sees who has carried its calls, and what MPI itself would have
+// answered.
 #pragma once
 
 #include <dlfcn.h>

@@ -55,9 +55,8 @@ TEST(Communicators, RanksInAnotherOrderAreLeftToMpi) {
     EXPECT_TRUE(std::is_sorted(ranks.rbegin(), ranks.rend()));
   }
   if (size_of(comm) > 1)
-    expect_left("MPI_Allgather", [&] {
-      MPI_Allgather(&own, 1, MPI_INT, ranks.data(), 1, MPI_INT, comm);
-    });
+    expect_left("MPI_Allgather",
+                [&] { MPI_Allgather(&own, 1, MPI_INT, ranks.data(), 1, MPI_INT, comm); });
   MPI_Comm_free(&comm);
 }
 
@@ -77,16 +76,15 @@ TEST(Communicators, IntercommunicatorsAreLeftToMpi) {
   for (int i = 0; i < 4; ++i) {
     int one = 1;
     int sum = 0;
-    expect_left("MPI_Allreduce",
-                [&] { MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, between); });
+    expect_left("MPI_Allreduce", [&] { MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, between); });
     EXPECT_EQ(sum, rank == 0 ? size - 1 : 1);
   }
   MPI_Comm_free(&between);
   MPI_Comm_free(&half);
 }
 
-// A long message needs both sides until it is through; the receiver is in a collective that the sender
-// comes to only then.
+// A long message needs both sides until it is through; the receiver is in a collective that the
+// sender comes to only then.
 TEST(Progress, MessagesGoOnWhileARankWaitsForHymn) {
   warm_up(MPI_COMM_WORLD);
   const int rank = rank_in(MPI_COMM_WORLD);

@@ -1,4 +1,5 @@
-// main() of programs that know nothing of hymn: MPI, and tests of each rank. All ranks fail with one.
+// main() of programs that know nothing of hymn: MPI, and tests of each rank. All ranks fail with
+// one.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

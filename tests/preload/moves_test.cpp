@@ -7,7 +7,8 @@
 namespace preload_test {
 namespace {
 
-/// A type with a gap in each element, one whose order in memory is not that of travel, and a plain one.
+/// A type with a gap in each element, one whose order in memory is not that of travel, and a plain
+/// one.
 class SomeTypes {
  public:
   SomeTypes() {
@@ -99,8 +100,8 @@ TEST_P(Moves, GatherAndScatter) {
       std::vector<int> part = in;
       std::vector<int> expected_part = in;
       expect_carried("MPI_Scatter", comm, [&] {
-        MPI_Scatter(out.data(), count, types.of(rank + 1), alone ? MPI_IN_PLACE : part.data(), count,
-                    types.of(rank), root, comm);
+        MPI_Scatter(out.data(), count, types.of(rank + 1), alone ? MPI_IN_PLACE : part.data(),
+                    count, types.of(rank), root, comm);
       });
       by_mpi([&](MPI_Request* request) {
         MPI_Iscatter(out.data(), count, types.of(rank + 1),
@@ -162,7 +163,8 @@ TEST_P(Moves, Allgatherv) {
     });
     by_mpi([&](MPI_Request* request) {
       MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in.data(), own, types.of(rank), expected.data(),
-                      blocks.counts.data(), blocks.places.data(), types.of(rank + 1), comm, request);
+                      blocks.counts.data(), blocks.places.data(), types.of(rank + 1), comm,
+                      request);
     });
     EXPECT_EQ(out, expected);
   }
@@ -180,8 +182,8 @@ TEST_P(Moves, Alltoallv) {
   });
   by_mpi([&](MPI_Request* request) {
     MPI_Ialltoallv(in.data(), from.counts.data(), from.places.data(), types.of(rank),
-                   expected.data(), into.counts.data(), into.places.data(), types.of(rank + 1), comm,
-                   request);
+                   expected.data(), into.counts.data(), into.places.data(), types.of(rank + 1),
+                   comm, request);
   });
   EXPECT_EQ(out, expected);
 }

@@ -84,7 +84,9 @@ Bytes input(const Case& one, std::size_t count, int rank) {
     for (std::size_t i = 0; i < count; ++i) {
       const int place = static_cast<int>(i) + rank;
       std::memcpy(bytes.data() + i * static_cast<std::size_t>(extent) +
-                      (has("LONG_DOUBLE") ? 16 : has("SHORT") ? 4 : 8),
+                      (has("LONG_DOUBLE") ? 16
+                       : has("SHORT")     ? 4
+                                          : 8),
                   &place, sizeof place);
     }
   return bytes;
@@ -97,7 +99,8 @@ void check_all_reduce(const Case& one, MPI_Op op, std::size_t elements) {
   Bytes out(in.size(), std::byte{42});
   Bytes expected = out;
   expect_carried("MPI_Allreduce", MPI_COMM_WORLD, [&] {
-    EXPECT_EQ(MPI_Allreduce(in.data(), out.data(), count, one.type, op, MPI_COMM_WORLD), MPI_SUCCESS);
+    EXPECT_EQ(MPI_Allreduce(in.data(), out.data(), count, one.type, op, MPI_COMM_WORLD),
+              MPI_SUCCESS);
   });
   by_mpi([&](MPI_Request* request) {
     MPI_Iallreduce(in.data(), expected.data(), count, one.type, op, MPI_COMM_WORLD, request);
@@ -132,7 +135,8 @@ TEST(Reductions, ReduceToEveryRoot) {
         MPI_Reduce(given, out.data(), 100, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
       });
       by_mpi([&](MPI_Request* request) {
-        MPI_Ireduce(given, expected.data(), 100, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD, request);
+        MPI_Ireduce(given, expected.data(), 100, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD,
+                    request);
       });
       EXPECT_EQ(out, expected);
     }
@@ -144,18 +148,16 @@ TEST(Reductions, Prefixes) {
   const auto in = numbers<int>(33, rank);
   std::vector<int> out(33, -1);
   std::vector<int> expected(33, -1);
-  expect_carried("MPI_Scan", MPI_COMM_WORLD, [&] {
-    MPI_Scan(in.data(), out.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  });
+  expect_carried("MPI_Scan", MPI_COMM_WORLD,
+                 [&] { MPI_Scan(in.data(), out.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD); });
   by_mpi([&](MPI_Request* request) {
     MPI_Iscan(in.data(), expected.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request);
   });
   EXPECT_EQ(out, expected);
   std::ranges::fill(out, -1);
   std::ranges::fill(expected, -1);
-  expect_carried("MPI_Exscan", MPI_COMM_WORLD, [&] {
-    MPI_Exscan(in.data(), out.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  });
+  expect_carried("MPI_Exscan", MPI_COMM_WORLD,
+                 [&] { MPI_Exscan(in.data(), out.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD); });
   by_mpi([&](MPI_Request* request) {
     MPI_Iexscan(in.data(), expected.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request);
   });

@@ -179,9 +179,10 @@ void declare_run_arguments(CLI::App& app, RunArguments& arguments) {
   app.add_flag("--keep-going", arguments.keep_going,
                "when a rank has failed the others go on, for as long as they like");
   app.prefix_command();
-  app.footer("Then the program, and what it is to be given: hymn run -n 4 ./program --steps 10\n"
-             "Without -n, and with mpirun, mpiexec or srun as program: MPI programs that know nothing "
-             "of hymn, under libhymn-preload.so: hymn run mpirun -n 4 ./program");
+  app.footer(
+      "Then the program, and what it is to be given: hymn run -n 4 ./program --steps 10\n"
+      "Without -n, and with mpirun, mpiexec or srun as program: MPI programs that know nothing "
+      "of hymn, under libhymn-preload.so: hymn run mpirun -n 4 ./program");
 }
 
 std::vector<char*> without_separator(const CLI::App& app, int argc, char** argv) {
