@@ -26,24 +26,24 @@ static void* real(const char* name) {
 
 typedef void (*Call)(int bytes, int by_mpi);
 #define REAL(name) (by_mpi ? (__typeof__(&MPI_##name))real_##name : MPI_##name)
-#define CASES(each)                                                                                \
-  each(Allreduce, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1)                    \
-  each(Reduce, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD), 1)                 \
-  each(Bcast, (in, bytes, MPI_BYTE, root, MPI_COMM_WORLD), 1)                                      \
-  each(Barrier, (MPI_COMM_WORLD), 0)                                                               \
-  each(Gather, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, root, MPI_COMM_WORLD), 1)               \
-  each(Scatter, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, root, MPI_COMM_WORLD), 1)              \
-  each(Allgather, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD), 1)                  \
-  each(Alltoall, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD), 1)                   \
-  each(Reduce_scatter_block, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1)         \
-  each(Scan, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1)                         \
-  each(Exscan, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1)
+#define CASES(each)                                                                               \
+  each(Allreduce, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1) each(             \
+      Reduce, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD),                    \
+      1) each(Bcast, (in, bytes, MPI_BYTE, root, MPI_COMM_WORLD), 1) each(Barrier,                \
+                                                                          (MPI_COMM_WORLD), 0)    \
+      each(Gather, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, root, MPI_COMM_WORLD), 1) each(    \
+          Scatter, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, root, MPI_COMM_WORLD),             \
+          1) each(Allgather, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD), 1)      \
+          each(Alltoall, (in, bytes, MPI_BYTE, out, bytes, MPI_BYTE, MPI_COMM_WORLD), 1) each(    \
+              Reduce_scatter_block, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1) \
+              each(Scan, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1)            \
+                  each(Exscan, (in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1)
 
-#define DEFINE(name, arguments, sized)      \
-  static void* real_##name;                 \
+#define DEFINE(name, arguments, sized)             \
+  static void* real_##name;                        \
   static void call_##name(int bytes, int by_mpi) { \
-    (void)bytes;                            \
-    REAL(name) arguments;                   \
+    (void)bytes;                                   \
+    REAL(name) arguments;                          \
   }
 CASES(DEFINE)
 
@@ -87,9 +87,10 @@ int main(int argc, char** argv) {
   CASES(FIND)
   in = calloc((size_t)size, most);
   out = calloc((size_t)size, most);
-  if (rank == 0) printf("%d ranks\n%-22s %8s %10s %10s %6s\n", size, "call", "bytes", "hymn", "MPI", "ratio");
-#define MEASURE(name, arguments, sized)                                       \
-  for (int bytes = 8; bytes <= most / 4; bytes *= 4)                          \
+  if (rank == 0)
+    printf("%d ranks\n%-22s %8s %10s %10s %6s\n", size, "call", "bytes", "hymn", "MPI", "ratio");
+#define MEASURE(name, arguments, sized)              \
+  for (int bytes = 8; bytes <= most / 4; bytes *= 4) \
     if (sized || bytes == 8) measure(#name, call_##name, bytes);
   CASES(MEASURE)
   MPI_Finalize();

@@ -105,8 +105,8 @@ TEST(Progress, WindowsGoOnWhileARankWaitsForHymn) {
   MPI_Win window = MPI_WIN_NULL;
   // Open MPI 4.1 has no windows over TCP alone.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  const int made = MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory,
-                                    &window);
+  const int made =
+      MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   if (made != MPI_SUCCESS) GTEST_SKIP() << "this MPI has no windows here";
   *memory = 0;
