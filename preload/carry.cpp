@@ -62,6 +62,7 @@ bool Attempt::find(MPI_Comm comm) {
 
 Reason Attempt::judge(std::size_t bytes) {
   bytes_ = bytes;
+  if (bytes == 0 && call_ != Call::Barrier && call_ != Call::Alltoallv) return Reason::empty;
   if (session_.carries_all()) return Reason::carried;
   return preload::judge({call_, comm_->size(), comm_->is_on_one_host(), bytes});
 }

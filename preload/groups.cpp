@@ -8,29 +8,38 @@
 
 namespace hymn::preload {
 
+// What some member has not, or has another one in the place of, nobody takes. The first rank gives
+// a number by which those tell their groups apart that several threads make at the same time.
 GroupLease Groups::take(MPI_Comm comm, const std::vector<int>& ranks) {
   GroupLease group = find(ranks);
-  // What some member has not, nobody takes. The first rank gives a number by which those tell their
-  // groups apart that several threads make at the same time.
-  std::array<std::int64_t, 2> said{group == nullptr ? 1 : 0, 0};
+  const std::int64_t own =
+      group == nullptr ? 0 : static_cast<std::int64_t>(group->membership().uid) + 1;
   int rank = 0;
   PMPI_Comm_rank(comm, &rank);
-  if (rank == 0) {
-    const std::lock_guard lock(mutex_);
-    said[1] = ++last_number_;
-  }
-  std::array<std::int64_t, 2> heard{};
-  if (PMPI_Allreduce(said.data(), heard.data(), 2, MPI_INT64_T, MPI_MAX, comm) != MPI_SUCCESS)
+  const std::array<std::int64_t, 3> said{own, -own, rank == 0 ? draw_number() : 0};
+  std::array<std::int64_t, 3> most{};
+  if (PMPI_Allreduce(said.data(), most.data(), said.size(), MPI_INT64_T, MPI_MAX, comm) !=
+      MPI_SUCCESS)
     return nullptr;
-  if (heard[0] == 0) return group;
-  group = make(ranks, heard[1]);
-  int lacks = group == nullptr ? 1 : 0;
+  const bool is_that_of_all = most[0] != 0 && most[0] == -most[1];
+  return is_that_of_all ? group : make_together(comm, ranks, most[2]);
+}
+
+GroupLease Groups::make_together(MPI_Comm comm, const std::vector<int>& ranks,
+                                 std::int64_t number) {
+  GroupLease group = make(ranks, number);
+  const int lacks = group == nullptr ? 1 : 0;
   int one_lacks = 1;
   if (PMPI_Allreduce(&lacks, &one_lacks, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS ||
       one_lacks != 0)
     return nullptr;
   keep(ranks, group);
   return group;
+}
+
+std::int64_t Groups::draw_number() {
+  const std::lock_guard lock(mutex_);
+  return ++last_number_;
 }
 
 bool Groups::are_on_one_host(const std::vector<int>& ranks) const {
@@ -63,6 +72,8 @@ GroupLease Groups::make(const std::vector<int>& ranks, std::int64_t number) {
 
 void Groups::keep(const std::vector<int>& ranks, const GroupLease& group) {
   const std::lock_guard lock(mutex_);
+  // The others may not have what was there, so nobody is to find it.
+  if (!may_overlap_) groups_.erase(ranks);
   groups_.emplace(ranks, group);
   for (auto each = groups_.begin(); groups_.size() > most_kept && each != groups_.end();)
     each = each->second.use_count() == 1 ? groups_.erase(each) : std::next(each);

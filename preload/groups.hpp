@@ -38,7 +38,9 @@ class Groups {
   static constexpr std::size_t most_kept = 64;
 
   GroupLease find(const std::vector<int>& ranks);
+  GroupLease make_together(MPI_Comm comm, const std::vector<int>& ranks, std::int64_t number);
   GroupLease make(const std::vector<int>& ranks, std::int64_t number);
+  std::int64_t draw_number();
   void keep(const std::vector<int>& ranks, const GroupLease& group);
   bool is_free(const GroupLease& group) const { return !may_overlap_ || group.use_count() == 1; }
 

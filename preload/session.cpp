@@ -63,6 +63,9 @@ std::optional<Watch> make_watch(const Config& config, const std::vector<RankProc
   return std::optional<Watch>(std::in_place, config, own_rank(), processes, job, may_overlap);
 }
 
+/// Communicators that the program has not freed may end later, and look there.
+std::atomic<Session*> ended_session{nullptr};
+
 MPI_Comm quiet_comm = MPI_COMM_NULL;
 
 /// A rank that waits for hymn moves on what others want of its MPI: long messages that it has
@@ -97,9 +100,28 @@ std::optional<Config> read_config() {
   }
 }
 
-/// Ranks that have other settings would wait for each other.
-bool all_want(bool wants) {
-  const int mine = wants ? 1 : 0;
+/// What all ranks want: those with other settings would wait for each other.
+Session::Wishes agree(const std::optional<Config>& config) {
+  enum { records, carries, carries_all, takes_hymns_bits, reports, count };
+  std::array<int, count> wanted{};
+  if (config) {
+    wanted[records] = config->preload != PreloadUse::off;
+    wanted[carries] = config->preload >= PreloadUse::on;
+    wanted[carries_all] = config->preload == PreloadUse::always;
+    wanted[takes_hymns_bits] = config->preload_bits == PreloadBits::hymn;
+    wanted[reports] = config->preload_report;
+  }
+  std::array<int, count> all{};
+  PMPI_Allreduce(wanted.data(), all.data(), count, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  return {.records = all[records] != 0,
+          .carries = all[carries] != 0,
+          .carries_all = all[carries_all] != 0,
+          .keeps_bits = all[takes_hymns_bits] == 0,
+          .reports = all[reports] != 0};
+}
+
+bool all_have(bool has) {
+  const int mine = has ? 1 : 0;
   int all = 0;
   PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   return all != 0;
@@ -109,11 +131,10 @@ bool all_want(bool wants) {
 
 std::atomic<Session*> Session::current_{nullptr};
 
-Session::Session(const Config& config, std::vector<RankProcess> processes, std::uint64_t job)
+Session::Session(const Config& config, const Wishes& wishes, std::vector<RankProcess> processes,
+                 std::uint64_t job)
     : may_overlap_(threads_may_overlap()),
-      keeps_bits_(config.preload_bits == PreloadBits::mpi),
-      reports_(config.preload_report),
-      carries_all_(config.preload == PreloadUse::always),
+      wishes_(wishes),
       began_(std::chrono::steady_clock::now()),
       began_ticks_(ticks()),
       processes_(std::move(processes)),
@@ -128,13 +149,12 @@ Session::~Session() = default;
 void Session::begin() noexcept {
   if (!is_our_mpi()) return;
   const std::optional<Config> config = read_config();
-  const bool is_on = all_want(config && config->preload != PreloadUse::off);
-  const bool carries = all_want(config && config->preload >= PreloadUse::on);
-  if (!is_on || current_.load(std::memory_order_relaxed) != nullptr) return;
-  // It is left to the end of the process where the program does not finalize.
+  const Wishes wishes = agree(config);
+  if (!wishes.records || current_.load(std::memory_order_relaxed) != nullptr) return;
   Meeting met = meet();
-  auto session = std::make_unique<Session>(*config, std::move(met.processes), met.job);
-  if (carries) session->make_world();
+  // It is left to the end of the process where the program does not finalize.
+  auto session = std::make_unique<Session>(*config, wishes, std::move(met.processes), met.job);
+  if (wishes.carries) session->make_world();
   current_.store(session.release(), std::memory_order_release);
 }
 
@@ -149,17 +169,23 @@ void Session::make_world() {
   } catch (const std::exception&) {
     world_.reset();
   }
-  if (all_want(world_.has_value())) groups_.emplace(*world_, may_overlap_, std::move(hosts));
+  if (all_have(world_.has_value())) {
+    groups_.emplace(*world_, may_overlap_, std::move(hosts));
+  } else if (world_) {
+    // It would wait for the others at its end.
+    static_cast<void>(new World(std::move(*world_)));
+    world_.reset();
+  }
 }
 
 void Session::end() noexcept {
-  const std::unique_ptr<Session> session(current_.exchange(nullptr, std::memory_order_acq_rel));
+  Session* const session = current_.exchange(nullptr, std::memory_order_acq_rel);
   if (session == nullptr) return;
-  if (session->reports_) print_report(*session);
+  ended_session.store(session);
+  if (session->reports()) print_report(*session);
   session->overseer_.reset();
   session->communicators_.end();
   session->types_.end();
-  session->groups_.reset();
   try {
     if (session->world_) session->world_->destroy();
   } catch (const std::exception&) {

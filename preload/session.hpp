@@ -35,7 +35,16 @@ class Session {
   /// Null: there is none now.
   static const Session* current() noexcept { return current_.load(std::memory_order_acquire); }
 
-  Session(const Config& config, std::vector<RankProcess> processes, std::uint64_t job);
+  /// The same on all ranks.
+  struct Wishes {
+    bool records = false;
+    bool carries = false;
+    bool carries_all = false;  ///< also where MPI is as quick
+    bool keeps_bits = false;   ///< those of MPI
+    bool reports = false;
+  };
+  Session(const Config& config, const Wishes& wishes, std::vector<RankProcess> processes,
+          std::uint64_t job);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -48,11 +57,11 @@ class Session {
   const Counts& counts() const { return counts_; }
   /// Null: hymn carries nothing.
   Groups* groups() { return groups_ ? &*groups_ : nullptr; }
-  bool keeps_bits() const { return keeps_bits_; }
+  bool keeps_bits() const { return wishes_.keeps_bits; }
   /// Whether times are to be counted.
-  bool reports() const { return reports_; }
+  bool reports() const { return wishes_.reports; }
   /// Also where MPI is as quick.
-  bool carries_all() const { return carries_all_; }
+  bool carries_all() const { return wishes_.carries_all; }
   std::chrono::steady_clock::time_point began() const { return began_; }
   std::uint64_t began_ticks() const { return began_ticks_; }
 
@@ -62,9 +71,7 @@ class Session {
   static std::atomic<Session*> current_;
 
   const bool may_overlap_;
-  const bool keeps_bits_;
-  const bool reports_;
-  const bool carries_all_;
+  const Wishes wishes_;
   const std::chrono::steady_clock::time_point began_;
   const std::uint64_t began_ticks_;
   const std::vector<RankProcess> processes_;
