@@ -118,10 +118,11 @@ exports_only_its_own() {
     exit 1
   fi
   private_names --undefined-only "$prefix/bin/hymn" "$(find "$prefix" -name 'libhymn-pictures.so')" \
-    "$(find "$prefix" -name 'libhymn-simulation.so')" >"$work/needed"
+    "$(find "$prefix" -name 'libhymn-simulation.so')" \
+    "$(find "$prefix" -name 'libhymn-preload.so')" >"$work/needed"
   if private_names --defined-only "$(find "$prefix" -name 'libhymn.so')" | comm -23 - "$work/needed" |
     grep .; then
-    echo "HYMN_PRIVATE marks these, which neither the command nor simulations need" >&2
+    echo "HYMN_PRIVATE marks these, which neither the command nor simulations nor the preload need" >&2
     exit 1
   fi
   # Of the public headers none declares what only the command may use.

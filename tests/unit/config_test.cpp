@@ -105,6 +105,16 @@ TEST(Config, TcpStreams) {
     expect_malformed("HYMN_TCP_STREAMS", value);
 }
 
+TEST(Config, Preload) {
+  EXPECT_EQ(parse_one("HYMN_PRELOAD", "off").preload, PreloadUse::off);
+  EXPECT_EQ(parse_one("HYMN_PRELOAD", "watch").preload, PreloadUse::watch);
+  EXPECT_EQ(parse_one("HYMN_PRELOAD", "always").preload, PreloadUse::always);
+  EXPECT_EQ(parse_one("HYMN_PRELOAD_BITS", "mpi").preload_bits, PreloadBits::mpi);
+  EXPECT_TRUE(parse_one("HYMN_PRELOAD_REPORT", "1").preload_report);
+  for (const char* value : {"", "0", "no", "ON"}) expect_malformed("HYMN_PRELOAD", value);
+  expect_malformed("HYMN_PRELOAD_BITS", "openmpi");
+}
+
 TEST(Config, P2pCompat) {
   EXPECT_EQ(Config::parse({}).p2p_compat, P2pCompat::none);
   EXPECT_EQ(parse_one("HYMN_P2P_COMPAT", "none").p2p_compat, P2pCompat::none);
@@ -384,6 +394,9 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_STREAM_PRIORITY", "normal", "normal"},
       {"HYMN_P2P_COMPAT", "none", "none"},
       {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
+      {"HYMN_PRELOAD", "on", "on"},
+      {"HYMN_PRELOAD_REPORT", "0", "0"},
+      {"HYMN_PRELOAD_BITS", "hymn", "hymn"},
   };
   ASSERT_EQ(settings.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
