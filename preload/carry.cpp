@@ -64,7 +64,7 @@ Reason Attempt::judge(std::size_t bytes) {
   bytes_ = bytes;
   if (bytes == 0 && call_ != Call::Barrier && call_ != Call::Alltoallv) return Reason::empty;
   if (session_.carries_all()) return Reason::carried;
-  return preload::judge({call_, comm_->size(), comm_->is_on_one_host(), bytes});
+  return preload::judge({call_, comm_->size(), comm_->hosts(), bytes});
 }
 
 Outcome attempt(Tag<Call::Allreduce>, Attempt& call, const void* in, void* out, int count,

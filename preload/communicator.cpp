@@ -60,6 +60,8 @@ void Communicator::find_world_ranks() {
 
 Reason Communicator::admit(Groups& groups) {
   const Reason reason = reason_.load(std::memory_order_relaxed);
+  if (reason == Reason::carried)
+    return group_->is_given_up.load(std::memory_order_relaxed) ? Reason::no_group : reason;
   if (reason != Reason::early) return reason;
   if (++calls_ <= free_calls) return reason;
   const Reason opened = open(groups);
@@ -70,7 +72,7 @@ Reason Communicator::admit(Groups& groups) {
 Reason Communicator::open(Groups& groups) {
   group_ = groups.take(comm_, world_ranks_);
   if (group_ == nullptr) return Reason::no_group;
-  on_one_host_ = groups.are_on_one_host(world_ranks_);
+  hosts_ = groups.hosts_of(world_ranks_);
   return Reason::carried;
 }
 

@@ -24,8 +24,8 @@ class Communicator {
   MPI_Comm handle() const { return comm_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// All ranks share memory; known once admit() has let something through.
-  bool is_on_one_host() const { return on_one_host_; }
+  /// On how many hosts its ranks are; known once admit() has let something through.
+  std::size_t hosts() const { return hosts_; }
   /// Of these ranks in MPI_COMM_WORLD, in the order of the communicator.
   const std::vector<int>& world_ranks() const { return world_ranks_; }
   int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
@@ -37,9 +37,10 @@ class Communicator {
   /// communicator makes the group, together with all ranks.
   Reason admit(Groups& groups);
   /// Once admit() has let something through.
-  ProcessGroup& group() { return *group_; }
-  /// Of an error that leaves the ranks out of step: the rest is MPI's.
-  void give_up() { reason_.store(Reason::no_group, std::memory_order_relaxed); }
+  ProcessGroup& group() { return group_->group; }
+  /// An error has left the ranks out of step: the rest is MPI's, on all communicators that share
+  /// the group.
+  void give_up() { group_->is_given_up = true; }
 
  private:
   /// Until then making a group is hardly paid back.
@@ -52,7 +53,7 @@ class Communicator {
   MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 0;
-  bool on_one_host_ = false;
+  std::size_t hosts_ = 1;
   std::vector<int> world_ranks_{};
   std::atomic<Reason> reason_;
   std::uint32_t calls_ = 0;

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <exception>
+#include <iterator>
+#include <set>
 
 namespace hymn::preload {
 
@@ -13,7 +14,7 @@ namespace hymn::preload {
 GroupLease Groups::take(MPI_Comm comm, const std::vector<int>& ranks) {
   GroupLease group = find(ranks);
   const std::int64_t own =
-      group == nullptr ? 0 : static_cast<std::int64_t>(group->membership().uid) + 1;
+      group == nullptr ? 0 : static_cast<std::int64_t>(group->group.membership().uid) + 1;
   int rank = 0;
   PMPI_Comm_rank(comm, &rank);
   const std::array<std::int64_t, 3> said{own, -own, rank == 0 ? draw_number() : 0};
@@ -42,16 +43,16 @@ std::int64_t Groups::draw_number() {
   return ++last_number_;
 }
 
-bool Groups::are_on_one_host(const std::vector<int>& ranks) const {
-  const auto host_of = [&](int rank) { return hosts_[static_cast<std::size_t>(rank)]; };
-  return std::ranges::all_of(ranks,
-                             [&](int rank) { return host_of(rank) == host_of(ranks.front()); });
+std::size_t Groups::hosts_of(const std::vector<int>& ranks) const {
+  std::set<int> hosts;
+  for (const int rank : ranks) hosts.insert(hosts_[static_cast<std::size_t>(rank)]);
+  return hosts.size();
 }
 
 GroupLease Groups::find(const std::vector<int>& ranks) {
-  if (ranks.size() == static_cast<std::size_t>(world_.size()) && !may_overlap_)
-    return std::make_shared<ProcessGroup>(world_.group());
+  // Another thread must not find it free before it is taken.
   const std::lock_guard lock(mutex_);
+  if (ranks.size() == hosts_.size() && is_free(all_)) return all_;
   const auto [first, last] = groups_.equal_range(ranks);
   for (auto found = first; found != last; ++found)
     if (is_free(found->second)) return found->second;
@@ -64,7 +65,7 @@ GroupLease Groups::make(const std::vector<int>& ranks, std::int64_t number) {
   options.timeout = options.init_timeout = Timeout::none();
   if (may_overlap_) options.tag = fmt::format("preload {}", number);
   try {
-    return std::make_shared<ProcessGroup>(world_.new_group(ranks, options));
+    return std::make_shared<SharedGroup>(world_.new_group(ranks, options));
   } catch (const std::exception&) {
     return nullptr;
   }

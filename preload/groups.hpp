@@ -1,6 +1,7 @@
 // hymn's groups for communicators of the program.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,8 +14,13 @@
 
 namespace hymn::preload {
 
+struct SharedGroup {
+  ProcessGroup group;
+  /// A call of it has failed here, so that its members are out of step: nobody is to use it again.
+  std::atomic<bool> is_given_up{false};
+};
 /// A group that a communicator uses; where several may share one they do.
-using GroupLease = std::shared_ptr<ProcessGroup>;
+using GroupLease = std::shared_ptr<SharedGroup>;
 
 /// Groups by their ranks. A communicator that comes and goes costs a group once: the next one with
 /// its ranks takes what it has left, if all members still have that. Communicators of the same
@@ -26,12 +32,16 @@ class Groups {
   /// `may_overlap`: two threads may be in MPI at the same time. `hosts`: of each rank a number that
   /// those of its host have alone.
   Groups(World& world, bool may_overlap, std::vector<int> hosts)
-      : world_(world), may_overlap_(may_overlap), hosts_(std::move(hosts)) {}
+      : world_(world),
+        may_overlap_(may_overlap),
+        hosts_(std::move(hosts)),
+        all_(std::make_shared<SharedGroup>(world.group())) {}
 
   /// The group of these global ranks, ascending, which are those of `comm`; all its ranks call it.
   /// Null, on all of them: there can be none.
   GroupLease take(MPI_Comm comm, const std::vector<int>& ranks);
-  bool are_on_one_host(const std::vector<int>& ranks) const;
+  /// On how many hosts these ranks are.
+  std::size_t hosts_of(const std::vector<int>& ranks) const;
 
  private:
   /// More groups than that, which nobody uses, are ended.
@@ -42,11 +52,14 @@ class Groups {
   GroupLease make(const std::vector<int>& ranks, std::int64_t number);
   std::int64_t draw_number();
   void keep(const std::vector<int>& ranks, const GroupLease& group);
-  bool is_free(const GroupLease& group) const { return !may_overlap_ || group.use_count() == 1; }
+  bool is_free(const GroupLease& group) const {
+    return !group->is_given_up && (!may_overlap_ || group.use_count() == 1);
+  }
 
   World& world_;
   const bool may_overlap_;
   const std::vector<int> hosts_;
+  const GroupLease all_;  ///< of all ranks of the world
   std::mutex mutex_;
   std::multimap<std::vector<int>, GroupLease> groups_;
   std::int64_t last_number_ = 0;

@@ -1,6 +1,7 @@
 #include "preload/policy.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace hymn::preload {
@@ -48,9 +49,19 @@ constexpr Range ranges[] = {
     {Call::Exscan, 2, many, 512, no_limit},
 };
 
+/// Those that gain from shared memory inside each of several hosts. The others have not been
+/// measured.
+constexpr Call across_hosts[] = {Call::Allreduce, Call::Reduce, Call::Bcast, Call::Barrier};
+
+bool gains_across_hosts(const Sight& sight) {
+  return sight.hosts < static_cast<std::size_t>(sight.ranks) &&
+         std::ranges::find(across_hosts, sight.call) != std::end(across_hosts);
+}
+
 }  // namespace
 
 Reason judge(const Sight& sight) {
+  if (sight.hosts > 1 && !gains_across_hosts(sight)) return Reason::not_quicker;
   const bool is_quicker = std::ranges::any_of(ranges, [&](const Range& range) {
     return range.call == sight.call && range.from_ranks <= sight.ranks &&
            sight.ranks <= range.to_ranks && range.least <= sight.bytes && sight.bytes <= range.most;

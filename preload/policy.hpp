@@ -12,7 +12,7 @@ namespace hymn::preload {
 struct Sight {
   Call call;
   int ranks = 0;
-  bool on_one_host = true;
+  std::size_t hosts = 1;
   /// Of what each rank gives or takes, as it travels; of blocks, one block. Where ranks have
   /// different ones: all together, or 0 where nobody knows that.
   std::size_t bytes = 0;
