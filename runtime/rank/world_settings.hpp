@@ -34,7 +34,7 @@ struct WorldSettings {
   bool in_one_process;  ///< all ranks are threads of this process
   std::optional<PretendedSite> site;
   std::shared_ptr<const FakeJob> fake;  ///< null: the other ranks are there
-  bool is_hidden = false;  ///< other processes are not to find its record
+  bool is_hidden = false;               ///< other processes are not to find its record
   /// Called every few microseconds by a thread that waits in a blocking call, for what others may
   /// need of it meanwhile beside hymn; it never throws. Null: nothing.
   void (*meanwhile)() = nullptr;

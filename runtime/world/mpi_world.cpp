@@ -95,10 +95,6 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   return world;
 }
 
-}  // namespace
-
-namespace {
-
 /// What the program says of hymn concerns its own worlds, not this one.
 Config config_behind_mpi() {
   Config config;

@@ -53,8 +53,8 @@ struct WorldParts {
   bool in_one_process = false;            ///< all ranks are threads of this process
   std::optional<PretendedSite> site{};    ///< instead of where the rank really is
   std::shared_ptr<const FakeJob> fake{};  ///< null: the other ranks are there
-  bool is_hidden = false;               ///< other processes are not to find its record
-  void (*meanwhile)() = nullptr;        ///< as WorldSettings::meanwhile
+  bool is_hidden = false;                 ///< other processes are not to find its record
+  void (*meanwhile)() = nullptr;          ///< as WorldSettings::meanwhile
 };
 
 class WorldState;
