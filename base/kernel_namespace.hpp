@@ -3,10 +3,12 @@
 
 #include <cstdint>
 
+#include "base/private.hpp"
+
 namespace hymn {
 
 /// What all processes have in common that share this process's namespace of a kind ("pid", "net",
 /// "user"); 0: it cannot be told.
-std::uint64_t own_namespace(const char* kind);
+HYMN_PRIVATE std::uint64_t own_namespace(const char* kind);
 
 }  // namespace hymn

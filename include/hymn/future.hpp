@@ -96,6 +96,11 @@ class [[nodiscard]] Future {
   explicit Future(std::shared_ptr<detail::FutureState<T>> state) : state_(std::move(state)) {}
 
   bool is_ready() const { return detail::need(state_)->is_ready(); }
+  /// Runs `callback` once there is a value or an error, on the thread that brings it; at once where
+  /// it is there already. It must not throw.
+  void on_ready(std::function<void()> callback) const {
+    detail::need(state_)->on_ready(std::move(callback));
+  }
   /// Waits; throws TimeoutError when the timeout passes, and the operation's own error if it
   /// failed. An unset timeout leaves the limit to the operation behind the value.
   T get(Timeout timeout = {}) const {

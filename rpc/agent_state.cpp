@@ -1,0 +1,332 @@
+#include "rpc/agent_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "hymn/error.hpp"
+#include "rpc/errors.hpp"
+#include "rpc/served_call.hpp"
+
+namespace hymn::rpc::detail {
+namespace {
+
+constexpr Duration farewell_limit = std::chrono::milliseconds(500);
+
+thread_local AgentPtr served_agent;
+thread_local std::weak_ptr<AgentState> made_agent;
+
+std::int64_t left_ns(TimePoint now, TimePoint limit) {
+  if (limit == TimePoint::max()) return -1;
+  return std::max<std::int64_t>(Duration(limit - now).count(), 0);
+}
+
+bool is_answered_kind(MessageKind kind) {
+  return kind == MessageKind::request || kind == MessageKind::fetch || kind == MessageKind::made;
+}
+
+}  // namespace
+
+AgentScope::AgentScope(AgentPtr agent) : before_(std::exchange(served_agent, std::move(agent))) {}
+AgentScope::~AgentScope() { served_agent = std::move(before_); }
+AgentPtr AgentScope::current() { return served_agent ? served_agent : made_agent.lock(); }
+void AgentScope::set_made(const AgentPtr& agent) { made_agent = agent; }
+
+AgentState::AgentState(Acquaintance known, const AgentOptions& options)
+    : rank_(known.rank),
+      workers_(std::move(known.workers)),
+      options_(options),
+      refs_(rank_, [this](int rank, Message message) { post(rank, std::move(message)); }),
+      shutdown_(
+          rank_, static_cast<int>(workers_.size()),
+          [this](int rank, Message message) { return post(rank, std::move(message)); },
+          [this] { return calls_.size() == 0; }),
+      departures_(workers_.size()),
+      engine_(options.threads,
+              {.message = [this](int rank, Message message) { take(rank, std::move(message)); },
+               .lost =
+                   [this](int rank, const std::string& why) {
+                     lose(rank, {Departure::Kind::lost, why});
+                   },
+               .overdue = [this](TimePoint now) { return end_overdue(now); }}) {}
+
+AgentState::~AgentState() {
+  engine_.stop();
+  engine_.join();
+}
+
+void AgentState::start(std::vector<Descriptor> sockets, const std::vector<int>& pids) {
+  for (std::size_t rank = 0; rank < sockets.size(); ++rank)
+    if (sockets[rank])
+      engine_.add_link(static_cast<int>(rank), std::move(sockets[rank]), pids[rank],
+                       options_.max_message_bytes);
+  engine_.start();
+}
+
+const WorkerInfo& AgentState::worker(const Worker& who) const {
+  const auto is_meant = [&](const WorkerInfo& each) {
+    if (const int* rank = std::get_if<int>(&who.who())) return each.rank == *rank;
+    return each.name == std::get<std::string>(who.who());
+  };
+  const auto found = std::find_if(workers_.begin(), workers_.end(), is_meant);
+  if (found != workers_.end()) return *found;
+  const std::string wanted = std::holds_alternative<int>(who.who())
+                                 ? fmt::format("rank {}", std::get<int>(who.who()))
+                                 : "\"" + std::get<std::string>(who.who()) + "\"";
+  throw UsageError(fmt::format("there is no worker {} among {}", wanted, workers_.size()),
+                   {.rank = rank_, .operation = "rpc"});
+}
+
+AgentUse AgentState::use() const {
+  return {.calls = calls_.size(),
+          .served = shutdown_.serving(),
+          .owned_values = refs_.owned(),
+          .held_refs = refs_.held(),
+          .threads = engine_.threads()};
+}
+
+void AgentState::require_open() const {
+  if (!has_ended()) return;
+  const std::lock_guard lock(mutex_);
+  throw AbortedError(fmt::format("the agent of {} has ended: {}",
+                                 workers_[static_cast<std::size_t>(rank_)].name, end_reason_),
+                     {.rank = rank_, .operation = "rpc"});
+}
+
+void AgentState::require_room(int rank, const Message& message) {
+  if (message.payload_bytes() > options_.max_message_bytes)
+    throw UsageError(fmt::format("a call of {} bytes is larger than max_message_bytes, {}",
+                                 message.payload_bytes(), options_.max_message_bytes),
+                     {.rank = rank_, .remedy = "raise AgentOptions::max_message_bytes"});
+  Link* const link = engine_.link(rank);
+  if (link != nullptr && link->queued_bytes() > options_.max_queued_bytes)
+    throw ResourceError(fmt::format("{} bytes wait to be sent to {}, which does not read them",
+                                    link->queued_bytes(), worker(rank).name),
+                        {.rank = rank_, .missing = {rank}});
+}
+
+Departure AgentState::departure_of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return departures_[static_cast<std::size_t>(rank)];
+}
+
+std::exception_ptr AgentState::gone_error(int rank, const std::string& what) const {
+  const Departure gone = departure_of(rank);
+  const std::string& name = workers_[static_cast<std::size_t>(rank)].name;
+  const ErrorContext context{
+      .rank = rank_, .operation = fmt::format("{} at {}", what, name), .missing = {rank}};
+  switch (gone.kind) {
+    case Departure::Kind::left:
+      return std::make_exception_ptr(
+          PeerError(fmt::format("{} (rank {}) has shut down", name, rank), context));
+    case Departure::Kind::aborted:
+      return std::make_exception_ptr(AbortedError(
+          fmt::format("{} (rank {}) has aborted its agent: {}", name, rank, gone.why), context));
+    case Departure::Kind::none:
+    case Departure::Kind::lost: break;
+  }
+  return std::make_exception_ptr(
+      PeerError(fmt::format("{} (rank {}) is lost: {}", name, rank, gone.why), context));
+}
+
+bool AgentState::post(int rank, Message message) {
+  if (rank == rank_) {
+    if (has_ended()) return false;
+    take(rank, std::move(message));
+    return true;
+  }
+  Link* const link = engine_.link(rank);
+  if (link == nullptr) return false;
+  // Values that go to this worker itself take their references as they are.
+  if (!message.packed.refs.empty()) message.refs = refs_.lend(message.packed.refs, rank);
+  return link->send(std::move(message));
+}
+
+void AgentState::call(int rank, std::string what, Message message, const PendingPtr& pending,
+                      Timeout timeout) {
+  require_open();
+  require_room(rank, message);
+  begin(rank, std::move(what), std::move(message), pending, timeout);
+}
+
+void AgentState::begin(int rank, std::string what, Message message, const PendingPtr& pending,
+                       Timeout timeout) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  const Deadline deadline = Deadline::after(timeout.or_else(options_.timeout), now);
+  const TimePoint limit = deadline.when();
+  pending->wait()->set_target(fmt::format("{} at {}", what, worker(rank).name), rank);
+  const std::uint64_t number =
+      calls_.add({.pending = pending, .rank = rank, .what = what, .started = now, .limit = limit});
+  engine_.note_deadline(limit);
+  message.head.call = number;
+  message.head.limit_ns = left_ns(now, limit);
+  const bool is_there = departure_of(rank).kind == Departure::Kind::none;
+  // Counted before it can be served, and only where it can.
+  if (is_there) shutdown_.note_made(rank);
+  if (is_there && post(rank, std::move(message))) return;
+  // Its loss may have ended the call already; else nobody else will.
+  if (const auto lost = calls_.take(number)) lost->pending->failed(gone_error(rank, what));
+}
+
+RefPtr AgentState::call_and_keep(int rank, const Target& target, Packed arguments,
+                                 Timeout timeout) {
+  Message message;
+  message.head.kind = MessageKind::request;
+  message.head.flags = keeps_value;
+  message.head.type = target.signature.number();
+  const RefId id = refs_.new_id();
+  message.head.ref = id.number;
+  message.head.creator = id.rank;
+  message.name = target.name;
+  message.packed = std::move(arguments);
+  require_open();
+  require_room(rank, message);
+  const std::uint64_t type = type_number(*target.signature.types.front());
+  const std::weak_ptr<AgentState> self = weak_from_this();
+  RefPtr ref = rank == rank_ ? refs_.own(self, id, type) : refs_.user(self, rank, id, id, type);
+  // What goes wrong is told by the reference.
+  begin(rank, std::string(target.name), std::move(message),
+        std::make_shared<PendingValue<Nothing>>(), timeout);
+  return ref;
+}
+
+RefPtr AgentState::keep(StoredValue value) {
+  require_open();
+  RefPtr ref = refs_.own(weak_from_this(), refs_.new_id(), type_number(*value.type));
+  ref->value->value = std::move(value);
+  ref->value->made.set_value({});
+  return ref;
+}
+
+void AgentState::take(int from, Message message) {
+  const MessageKind kind = message.head.kind;
+  if (from != rank_) message.packed.refs = refs_.accept(weak_from_this(), message.refs, from);
+  if (is_answered_kind(kind)) shutdown_.note_arrived();
+  switch (kind) {
+    case MessageKind::request: serve(from, std::move(message)); return;
+    case MessageKind::fetch:
+    case MessageKind::made: serve_value(from, message); return;
+    case MessageKind::response:
+    case MessageKind::failure: finish_call(message); return;
+    case MessageKind::fork_added:
+    case MessageKind::fork_known:
+    case MessageKind::fork_settled:
+    case MessageKind::fork_dropped: refs_.take(from, message); return;
+    case MessageKind::shutdown_ask:
+    case MessageKind::shutdown_tell:
+    case MessageKind::shutdown_done: shutdown_.take(from, message); return;
+    case MessageKind::abort:
+      lose(from, {Departure::Kind::aborted, message.name});
+      return;
+    case MessageKind::goodbye: lose(from, {Departure::Kind::left, {}}); return;
+  }
+}
+
+void AgentState::serve(int from, Message message) {
+  const auto call = std::make_shared<ServedCall>(shared_from_this(), from, message.head,
+                                                 std::move(message.name));
+  auto packed = std::make_shared<Packed>(std::move(message.packed));
+  engine_.submit([call, packed, type = message.head.type] { call->run(*packed, type); });
+}
+
+void AgentState::serve_value(int from, const Message& message) {
+  const auto call = std::make_shared<ServedCall>(shared_from_this(), from, message.head, "a value");
+  const auto value = refs_.find({message.head.creator, message.head.ref});
+  if (value)
+    call->give_when_made(value, message.head.kind == MessageKind::fetch);
+  else
+    call->fail(std::make_exception_ptr(PeerError(
+        "the value is not kept any more: the worker that passed the reference on has died")));
+}
+
+void AgentState::finish_call(Message& message) {
+  const auto call = calls_.take(message.head.call);
+  if (!call) return;  // its time has passed
+  if (message.head.kind == MessageKind::response)
+    call->pending->answered(message.packed);
+  else
+    call->pending->failed(unpack_error(message.packed));
+  shutdown_.look();
+}
+
+void AgentState::answer(int rank, Message message) {
+  post(rank, std::move(message));
+  shutdown_.note_served(rank);
+}
+
+void AgentState::lose(int rank, Departure departure) {
+  {
+    const std::lock_guard lock(mutex_);
+    Departure& known = departures_[static_cast<std::size_t>(rank)];
+    if (known.kind != Departure::Kind::none) return;
+    known = std::move(departure);
+  }
+  shutdown_.lose(rank);
+  for (const Call& call : calls_.take_all_of(rank))
+    call.pending->failed(gone_error(rank, call.what));
+  refs_.lose(rank);
+  shutdown_.look();
+}
+
+TimePoint AgentState::end_overdue(TimePoint now) {
+  for (const Call& call : calls_.take_overdue(now)) {
+    const std::string& name = worker(call.rank).name;
+    const Duration waited = now - call.started;
+    call.pending->failed(std::make_exception_ptr(TimeoutError(
+        fmt::format("{} (rank {}) has not answered {} within {:.3f} s", name, call.rank, call.what,
+                    std::chrono::duration<double>(waited).count()),
+        waited,
+        {.rank = rank_,
+         .operation = fmt::format("{} at {}", call.what, name),
+         .missing = {call.rank}})));
+    shutdown_.look();
+  }
+  return calls_.next_limit();
+}
+
+void AgentState::shutdown(Timeout timeout) {
+  if (is_own_thread())
+    throw UsageError("a call cannot shut down the agent that carries it out",
+                     {.rank = rank_, .operation = "shutdown"});
+  if (has_ended()) return;
+  shutdown_.run(Deadline::after(timeout.or_else(options_.init_timeout)));
+  end("it has been shut down", MessageKind::goodbye);
+}
+
+void AgentState::join() {
+  if (!is_own_thread()) engine_.join();
+}
+
+void AgentState::abort(const std::string& reason) { end(reason, MessageKind::abort); }
+
+void AgentState::end(const std::string& reason, MessageKind farewell) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_.exchange(true)) return;
+    end_reason_ = reason;
+  }
+  const TimePoint limit = std::chrono::steady_clock::now() + farewell_limit;
+  for (const WorkerInfo& each : workers_) {
+    if (each.rank == rank_ || departure_of(each.rank).kind != Departure::Kind::none) continue;
+    Message message;
+    message.head.kind = farewell;
+    if (farewell == MessageKind::abort) message.name = reason.substr(0, 1024);
+    post(each.rank, std::move(message));
+  }
+  for (const Call& call : calls_.take_all())
+    call.pending->failed(std::make_exception_ptr(AbortedError(
+        fmt::format("the agent has ended: {}", reason),
+        {.rank = rank_,
+         .operation = fmt::format("{} at {}", call.what, worker(call.rank).name)})));
+  shutdown_.stop();
+  for (const WorkerInfo& each : workers_)
+    if (Link* const link = engine_.link(each.rank)) link->drain(limit);
+  engine_.stop();
+  join();
+  for (const WorkerInfo& each : workers_)
+    if (Link* const link = engine_.link(each.rank)) link->close();
+  refs_.clear();
+}
+
+}  // namespace hymn::rpc::detail

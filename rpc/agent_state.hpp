@@ -1,0 +1,115 @@
+// What an agent is made of, and what it does about messages.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hymn/rpc.hpp"
+#include "rpc/calls.hpp"
+#include "rpc/engine.hpp"
+#include "rpc/refs.hpp"
+#include "rpc/registry.hpp"
+#include "rpc/shutdown.hpp"
+
+namespace hymn::rpc::detail {
+
+/// What has become of a worker.
+struct Departure {
+  enum class Kind : unsigned char { none, left, aborted, lost };
+  Kind kind = Kind::none;
+  std::string why{};
+};
+
+/// How this process finds the others: what rpc/meeting.hpp has arranged.
+struct Acquaintance {
+  int rank = 0;
+  std::vector<WorkerInfo> workers{};
+  std::vector<Descriptor> sockets{};
+  std::vector<int> pids{};  ///< of processes of this host; 0 for others
+};
+
+class AgentState : public std::enable_shared_from_this<AgentState> {
+ public:
+  explicit AgentState(Acquaintance known, const AgentOptions& options);
+  ~AgentState();
+  AgentState(const AgentState&) = delete;
+  AgentState& operator=(const AgentState&) = delete;
+
+  /// Begins to serve.
+  void start(std::vector<Descriptor> sockets, const std::vector<int>& pids);
+
+  int rank() const { return rank_; }
+  const std::vector<WorkerInfo>& workers() const { return workers_; }
+  const WorkerInfo& worker(const Worker& who) const;
+  const AgentOptions& options() const { return options_; }
+  AgentUse use() const;
+  RefTable& refs() { return refs_; }
+
+  /// `message`: of a kind that is answered, to that rank; `what`: what is called, for errors.
+  void call(int rank, std::string what, Message message, const PendingPtr& pending,
+            Timeout timeout);
+  RefPtr call_and_keep(int rank, const Target& target, Packed arguments, Timeout timeout);
+  RefPtr keep(StoredValue value);
+
+  void shutdown(Timeout timeout);
+  void abort(const std::string& reason);
+  /// After either: waits for the threads, unless this is one of them.
+  void join();
+  bool has_ended() const { return ended_.load(); }
+  bool is_own_thread() const { return Engine::of_this_thread() == &engine_; }
+
+  // For calls that are served:
+  bool post(int rank, Message message);
+  void answer(int rank, Message message);
+  void note_answered(int rank);
+
+ private:
+  void take(int from, Message message);
+  void serve(int from, Message message);
+  void serve_value(int from, const Message& message);
+  void finish_call(Message& message);
+  void lose(int rank, Departure departure);
+  TimePoint end_overdue(TimePoint now);
+  Departure departure_of(int rank) const;
+  std::exception_ptr gone_error(int rank, const std::string& what) const;
+  void require_open() const;
+  void require_room(int rank, const Message& message);
+  void begin(int rank, std::string what, Message message, const PendingPtr& pending,
+             Timeout timeout);
+  void end(const std::string& reason, MessageKind farewell);
+
+  const int rank_;
+  const std::vector<WorkerInfo> workers_;
+  const AgentOptions options_;
+  CallTable calls_;
+  RefTable refs_;
+  Shutdown shutdown_;
+  std::atomic<bool> ended_{false};
+  mutable std::mutex mutex_;  // of the next two
+  std::vector<Departure> departures_;
+  std::string end_reason_;
+  Engine engine_;  // last: its threads use the others
+};
+
+using AgentPtr = std::shared_ptr<AgentState>;
+
+/// While it lives this thread works for that agent.
+class AgentScope {
+ public:
+  explicit AgentScope(AgentPtr agent);
+  ~AgentScope();
+  AgentScope(const AgentScope&) = delete;
+  AgentScope& operator=(const AgentScope&) = delete;
+
+  /// Null where this thread works for none, and has made none that lives.
+  static AgentPtr current();
+  static void set_made(const AgentPtr& agent);
+
+ private:
+  AgentPtr before_;
+};
+
+}  // namespace hymn::rpc::detail

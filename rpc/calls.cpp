@@ -1,0 +1,115 @@
+#include "rpc/calls.hpp"
+
+#include <fmt/format.h>
+
+#include "hymn/error.hpp"
+#include "rpc/engine.hpp"
+
+namespace hymn::rpc::detail {
+
+Pending::Pending() : wait_(std::make_shared<CallWait>()) {}
+Pending::~Pending() = default;
+
+void Pending::answered(Packed& result) {
+  try {
+    take(result);
+  } catch (...) {
+    take_error(std::current_exception());
+  }
+  wait_->done();
+}
+
+void Pending::failed(std::exception_ptr error) {
+  take_error(std::move(error));
+  wait_->done();
+}
+
+hymn::detail::Drive Pending::drive() const {
+  return [wait = wait_](Timeout timeout) { wait->until(timeout); };
+}
+
+void CallWait::set_target(std::string what, int rank) {
+  what_ = std::move(what);
+  rank_ = rank;
+}
+
+void CallWait::done() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_all();
+}
+
+void CallWait::until(Timeout timeout) {
+  const Deadline deadline = Deadline::after(timeout);
+  const WaitScope scope;
+  std::unique_lock lock(mutex_);
+  const auto is_done = [this] { return done_; };
+  if (deadline.is_never())
+    changed_.wait(lock, is_done);
+  else if (!changed_.wait_until(lock, deadline.when(), is_done))
+    throw TimeoutError(
+        fmt::format("{} has not answered after {:.3f} s", what_,
+                    std::chrono::duration<double>(timeout.duration()).count()),
+        timeout.duration(), {.operation = what_, .missing = {rank_}});
+}
+
+std::uint64_t CallTable::add(Call call) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t number = ++last_;
+  if (call.limit != TimePoint::max()) limits_.emplace(call.limit, number);
+  calls_.emplace(number, std::move(call));
+  return number;
+}
+
+Call CallTable::extract(Calls::iterator place) {
+  Call call = std::move(place->second);
+  limits_.erase({call.limit, place->first});
+  calls_.erase(place);
+  return call;
+}
+
+std::optional<Call> CallTable::take(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return std::nullopt;
+  return extract(found);
+}
+
+std::vector<Call> CallTable::take_all_of(int rank) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Call> taken;
+  for (auto call = calls_.begin(); call != calls_.end();) {
+    const auto place = call++;
+    if (place->second.rank == rank) taken.push_back(extract(place));
+  }
+  return taken;
+}
+
+std::vector<Call> CallTable::take_all() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Call> taken;
+  while (!calls_.empty()) taken.push_back(extract(calls_.begin()));
+  return taken;
+}
+
+std::vector<Call> CallTable::take_overdue(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Call> taken;
+  while (!limits_.empty() && limits_.begin()->first <= now)
+    taken.push_back(extract(calls_.find(limits_.begin()->second)));
+  return taken;
+}
+
+TimePoint CallTable::next_limit() const {
+  const std::lock_guard lock(mutex_);
+  return limits_.empty() ? TimePoint::max() : limits_.begin()->first;
+}
+
+std::size_t CallTable::size() const {
+  const std::lock_guard lock(mutex_);
+  return calls_.size();
+}
+
+}  // namespace hymn::rpc::detail

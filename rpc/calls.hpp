@@ -1,0 +1,65 @@
+// The calls that this worker has made and that are not answered.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hymn/rpc_call.hpp"
+
+namespace hymn::rpc::detail {
+
+/// Threads that wait for one call.
+class CallWait {
+ public:
+  /// Throws TimeoutError.
+  void until(Timeout timeout);
+  void done();
+  /// For the text of that error: "add at worker1 (rank 1)".
+  void set_target(std::string what, int rank);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::string what_;
+  int rank_ = -1;
+};
+
+struct Call {
+  PendingPtr pending{};
+  int rank = -1;          ///< who is called
+  std::string what{};     ///< "add"
+  TimePoint started{};
+  TimePoint limit = TimePoint::max();
+};
+
+/// Thread-safe. Who takes a call out of it ends it.
+class CallTable {
+ public:
+  std::uint64_t add(Call call);
+  std::optional<Call> take(std::uint64_t number);
+  std::vector<Call> take_all_of(int rank);
+  std::vector<Call> take_all();
+  std::vector<Call> take_overdue(TimePoint now);
+  /// When the next one will be.
+  TimePoint next_limit() const;
+  std::size_t size() const;
+
+ private:
+  using Calls = std::unordered_map<std::uint64_t, Call>;
+  Call extract(Calls::iterator place);
+
+  mutable std::mutex mutex_;
+  Calls calls_;
+  std::set<std::pair<TimePoint, std::uint64_t>> limits_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace hymn::rpc::detail

@@ -1,0 +1,186 @@
+#include "rpc/shutdown.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "hymn/error.hpp"
+#include "rpc/engine.hpp"
+
+namespace hymn::rpc::detail {
+namespace {
+
+constexpr Duration between_looks = std::chrono::milliseconds(20);
+
+std::unique_ptr<std::atomic<std::uint64_t>[]> zeros(int size) {
+  return std::make_unique<std::atomic<std::uint64_t>[]>(static_cast<std::size_t>(size));
+}
+
+Message about_shutdown(MessageKind kind, std::uint64_t round) {
+  Message message;
+  message.head.kind = kind;
+  message.head.call = round;
+  return message;
+}
+
+}  // namespace
+
+Shutdown::Shutdown(int rank, int size, Post post, std::function<bool()> is_idle)
+    : rank_(rank),
+      size_(size),
+      post_(std::move(post)),
+      is_idle_(std::move(is_idle)),
+      made_(zeros(size)),
+      served_(zeros(size)),
+      gone_(static_cast<std::size_t>(size)) {}
+
+void Shutdown::note_served(int rank) {
+  ++served_[static_cast<std::size_t>(rank)];
+  --serving_;
+  look();
+}
+
+bool Shutdown::is_quiet() const { return has_come_ && serving_ == 0 && is_idle_(); }
+
+void Shutdown::look() {
+  if (!has_come_) return;
+  std::optional<std::pair<int, std::uint64_t>> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    if (asked_ && is_quiet()) asked.swap(asked_);
+  }
+  changed_.notify_all();
+  if (asked) tell(asked->first, asked->second);
+}
+
+CallCounts Shutdown::counts() const {
+  CallCounts counts;
+  for (int i = 0; i < size_; ++i) {
+    counts.made.push_back(made_[static_cast<std::size_t>(i)]);
+    counts.served.push_back(served_[static_cast<std::size_t>(i)]);
+  }
+  return counts;
+}
+
+void Shutdown::tell(int to, std::uint64_t round) {
+  Message message = about_shutdown(MessageKind::shutdown_tell, round);
+  message.packed = pack(counts());
+  post_(to, std::move(message));
+}
+
+void Shutdown::take(int from, Message& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (message.head.kind == MessageKind::shutdown_ask) {
+      asked_ = {from, message.head.call};
+    } else if (message.head.kind == MessageKind::shutdown_done) {
+      done_ = true;
+    } else if (message.head.call == round_) {
+      CallCounts told;
+      unpack(message.packed, told);
+      const auto size = static_cast<std::size_t>(size_);
+      if (told.made.size() == size && told.served.size() == size) told_[from] = std::move(told);
+    }
+  }
+  changed_.notify_all();
+  look();
+}
+
+void Shutdown::lose(int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    gone_[static_cast<std::size_t>(rank)] = true;
+  }
+  changed_.notify_all();
+}
+
+void Shutdown::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+int Shutdown::leader() const {
+  for (int rank = 0; rank < rank_; ++rank)
+    if (!gone_[static_cast<std::size_t>(rank)]) return rank;
+  return rank_;
+}
+
+std::vector<int> Shutdown::living() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_ && !gone_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+  return ranks;
+}
+
+void Shutdown::wait(Lock& lock, Deadline deadline, const std::function<bool()>& until) {
+  const WaitScope scope;
+  while (!until() && !stopped_ && !deadline.expired(std::chrono::steady_clock::now()))
+    changed_.wait_for(lock, between_looks);
+}
+
+void Shutdown::run(Deadline deadline) {
+  has_come_ = true;
+  look();
+  Lock lock(mutex_);
+  std::optional<std::map<int, CallCounts>> before;
+  const auto expired = [&] { return deadline.expired(std::chrono::steady_clock::now()); };
+  while (!done_ && !stopped_) {
+    if (expired())
+      throw TimeoutError("other workers have not come to shutdown(), or calls are in flight",
+                         Duration{0}, {.rank = rank_, .operation = "shutdown"});
+    if (leader() != rank_) {
+      wait(lock, deadline, [&] { return done_ || leader() == rank_; });
+    } else if (round(lock, deadline)) {
+      const bool is_same = before == told_;
+      before = told_;
+      done_ = is_same && is_balanced();
+    }
+  }
+  if (stopped_ || leader() != rank_) return;
+  const std::vector<int> others = living();
+  lock.unlock();
+  for (const int rank : others) post_(rank, about_shutdown(MessageKind::shutdown_done, 0));
+}
+
+/// Asks all, and waits. False: somebody has gone meanwhile.
+bool Shutdown::round(Lock& lock, Deadline deadline) {
+  const std::vector<int> others = living();
+  const std::uint64_t number = ++round_;
+  told_.clear();
+  lock.unlock();
+  for (const int rank : others) post_(rank, about_shutdown(MessageKind::shutdown_ask, number));
+  lock.lock();
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    for (const int rank : living())
+      if (!told_.contains(rank)) ranks.push_back(rank);
+    if (!is_quiet()) ranks.push_back(rank_);
+    return ranks;
+  };
+  wait(lock, deadline, [&] { return missing().empty(); });
+  if (stopped_) return false;
+  if (const auto ranks = missing(); !ranks.empty())
+    throw TimeoutError(fmt::format("ranks {} have not come to shutdown(), or wait for calls",
+                                   fmt::join(ranks, ", ")),
+                       Duration{0},
+                       {.rank = rank_, .operation = "shutdown", .missing = ranks});
+  told_[rank_] = counts();
+  return others == living();
+}
+
+bool Shutdown::is_balanced() const {
+  std::vector<int> ranks = living();
+  ranks.push_back(rank_);
+  for (const int maker : ranks)
+    for (const int server : ranks)
+      if (told_.at(maker).made[static_cast<std::size_t>(server)] !=
+          told_.at(server).served[static_cast<std::size_t>(maker)])
+        return false;
+  return true;
+}
+
+}  // namespace hymn::rpc::detail

@@ -1,0 +1,264 @@
+// Workers that are processes, some of which die or stand still.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "hymn/rpc.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+const auto echo = rpc::register_function("fault.echo", [](int value) { return value; });
+const auto sleep_long = rpc::register_function("fault.sleep", [](int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+});
+const auto end_here = rpc::register_function("fault.end", [] { ::raise(SIGKILL); });
+const auto make_text =
+    rpc::register_function("fault.text", [](const std::string& text) { return text; });
+const auto read_text = rpc::register_function(
+    "fault.read", [](const rpc::RemoteRef<std::string>& text) { return text.local_value(); });
+const auto take_ref =
+    rpc::register_function("fault.take", [](const rpc::RemoteRef<std::string>&) {});
+/// Through a worker between.
+const auto end_behind = rpc::register_function("fault.end_behind", [](int rank) {
+  rpc::Agent::current().rpc_sync(rank, end_here);
+});
+
+/// Worker processes that meet in a file. Each runs its body; a complaint is what it returns.
+class Workers {
+ public:
+  using Body = std::function<std::string(rpc::Agent&)>;
+
+  void add(Body body) { bodies_.push_back(std::move(body)); }
+  void start() {
+    const std::string file = folder_.path("store");
+    const int size = static_cast<int>(bodies_.size());
+    for (int rank = 0; rank < size; ++rank)
+      children_.push_back(std::make_unique<Child>([this, file, rank, size] {
+        const auto store = std::make_shared<FileStore>(file);
+        rpc::Agent agent =
+            rpc::Agent::over(store, "worker" + std::to_string(rank), rank, size, options);
+        return bodies_[static_cast<std::size_t>(rank)](agent);
+      }));
+  }
+  Child& child(int rank) { return *children_[static_cast<std::size_t>(rank)]; }
+  std::string report(int rank) { return child(rank).report(); }
+
+  rpc::AgentOptions options{.timeout = 20s, .init_timeout = 20s};
+
+ private:
+  TemporaryFolder folder_;
+  std::vector<Body> bodies_;
+  std::vector<std::unique_ptr<Child>> children_;
+};
+
+std::string serve(rpc::Agent& agent) {
+  agent.shutdown();
+  return "";
+}
+
+/// Of a call that must fail with PeerError, naming the rank, soon.
+std::string lost_soon(const std::function<void()>& call, int rank) {
+  const auto started = Clock::now();
+  try {
+    call();
+    return "the call was answered";
+  } catch (const PeerError& error) {
+    if (error.context().missing != std::vector<int>{rank}) return error.what();
+    if (Clock::now() - started > 5s) return "it took too long";
+    return "";
+  } catch (const std::exception& error) {
+    return std::string("another error: ") + error.what();
+  }
+}
+
+TEST(RpcFaults, ACalleeThatDiesFailsItsCallsAtOnce) {
+  Workers workers;
+  workers.add([](rpc::Agent& agent) {
+    const auto other = agent.rpc_async(1, sleep_long, 10'000);
+    std::string said = lost_soon([&] { agent.rpc_sync(1, end_here); }, 1);
+    if (said.empty()) said = lost_soon([&] { other.get(); }, 1);
+    // And all that come after it.
+    if (said.empty()) said = lost_soon([&] { agent.rpc_sync(1, echo, 1); }, 1);
+    if (said.empty() && agent.rpc_sync(2, echo, 5) != 5) said = "others are not reached";
+    agent.shutdown();
+    return said;
+  });
+  workers.add(serve);
+  workers.add(serve);
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(2), "");
+}
+
+TEST(RpcFaults, TheErrorNamesWhoDiedBehindAnother) {
+  Workers workers;
+  workers.add([](rpc::Agent& agent) {
+    const std::string said = lost_soon([&] { agent.rpc_sync(1, end_behind, 2); }, 2);
+    agent.shutdown();
+    return said;
+  });
+  workers.add(serve);
+  workers.add(serve);
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
+}
+
+TEST(RpcFaults, ACalleeThatStandsStillCostsTheLimit) {
+  Workers workers;
+  Wire ready;
+  workers.add([&](rpc::Agent& agent) -> std::string {
+    const int pid = agent.rpc_sync<int>(1, "fault.pid");
+    ::kill(pid, SIGSTOP);
+    std::string said;
+    const auto started = Clock::now();
+    // More than sockets hold: nobody waits for them to be taken.
+    std::vector<Future<std::string>> calls;
+    for (int i = 0; i < 16; ++i)
+      calls.push_back(agent.rpc_async({.timeout = 300ms}, 1, make_text,
+                                      std::string(std::size_t{1} << 20, 'x')));
+    for (const auto& call : calls) {
+      try {
+        (void)call.get();
+        said = "the call was answered";
+      } catch (const TimeoutError& error) {
+        if (error.context().missing != std::vector<int>{1}) said = error.what();
+      }
+    }
+    if (Clock::now() - started > 3s) said = "it took too long";
+    ::kill(pid, SIGCONT);
+    if (agent.rpc_sync(1, echo, 7) != 7) said = "it is not reached again";
+    agent.shutdown();
+    return said;
+  });
+  workers.add(serve);
+  static const auto pid = rpc::register_function("fault.pid", [] { return int{::getpid()}; });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
+}
+
+TEST(RpcFaults, ReferencesOfTheDeadAreForgotten) {
+  Workers workers;
+  workers.add([](rpc::Agent& agent) -> std::string {
+    {
+      auto text = agent.make_ref(std::string("kept"));
+      agent.rpc_sync(1, take_ref, text);
+      (void)agent.rpc_async(1, sleep_long, 10'000);
+      (void)lost_soon([&] { agent.rpc_sync(1, end_here); }, 1);
+    }
+    for (int i = 0; i < 300 && agent.use().owned_values > 0; ++i) std::this_thread::sleep_for(10ms);
+    const std::string said = agent.use().owned_values > 0 ? "a value is still kept" : "";
+    agent.shutdown();
+    return said;
+  });
+  workers.add([](rpc::Agent& agent) {
+    const auto mine = agent.remote(0, make_text, std::string("of one who dies"));
+    agent.shutdown();
+    return mine.to_here();
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+}
+
+TEST(RpcFaults, AReferenceWhoseOwnerHasDiedSaysSo) {
+  Workers workers;
+  workers.add([](rpc::Agent& agent) {
+    std::string said;
+    {
+      const auto text = agent.remote(1, make_text, std::string("gone"));
+      if (text.to_here() != "gone") said = "the value was another one";
+      (void)lost_soon([&] { agent.rpc_sync(1, end_here); }, 1);
+      if (said.empty()) said = lost_soon([&] { (void)text.to_here(); }, 1);
+      if (said.empty()) said = lost_soon([&] { agent.rpc_sync(2, take_ref, text); }, -1);
+      if (said == "the call was answered") said = "";  // what nobody reads may be passed on
+    }
+    if (said.empty() && agent.use().held_refs != 0) said = "a reference is still held";
+    agent.shutdown();
+    return said;
+  });
+  workers.add(serve);
+  workers.add(serve);
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(2), "");
+}
+
+TEST(RpcFaults, WhoNeverEndsIsNamed) {
+  Workers workers;
+  workers.add([](rpc::Agent& agent) -> std::string {
+    try {
+      agent.shutdown(300ms);
+      return "it has ended without the other";
+    } catch (const TimeoutError& error) {
+      return error.context().missing == std::vector<int>{1} ? "" : error.what();
+    }
+  });
+  workers.add([](rpc::Agent&) {
+    std::this_thread::sleep_for(1500ms);
+    return "";
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+}
+
+/// Kills at random moments: calls end, with the right rank, and so does every survivor's end.
+TEST(RpcFaults, CampaignOfKills) {
+  const char* const wanted = std::getenv("HYMN_RPC_KILLS");
+  const int kills = wanted != nullptr ? std::atoi(wanted) : 12;
+  std::mt19937 random(7);
+  for (int round = 0; round < kills; ++round) {
+    Workers workers;
+    const auto caller = [](rpc::Agent& agent) {
+      std::string said;
+      const int victim = 2;
+      const auto until = Clock::now() + 5s;
+      bool is_lost = false;
+      for (int i = 0; !is_lost && said.empty(); ++i) {
+        if (Clock::now() > until) said = "nobody has died";
+        try {
+          const auto text = agent.remote(victim, make_text, std::string("text"));
+          const auto calls = {agent.rpc_async(victim, echo, i), agent.rpc_async(victim, echo, i)};
+          if (agent.rpc_sync(1 - agent.self().rank, echo, i) != i) said = "a wrong answer";
+          if (agent.rpc_sync(victim, read_text, text) != "text") said = "a wrong text";
+          for (const auto& call : calls)
+            if (call.get() != i) said = "a wrong answer of the victim's";
+        } catch (const PeerError& error) {
+          is_lost = true;
+          if (error.context().missing != std::vector<int>{victim}) said = error.what();
+        } catch (const std::exception& error) {
+          said = error.what();
+        }
+      }
+      agent.shutdown(10s);
+      return said;
+    };
+    workers.add(caller);
+    workers.add(caller);
+    workers.add([](rpc::Agent& agent) {
+      std::this_thread::sleep_for(20s);
+      return agent.self().name;
+    });
+    workers.start();
+    std::this_thread::sleep_for(std::chrono::milliseconds(40 + random() % 120));
+    workers.child(2).kill();
+    EXPECT_EQ(workers.report(0), "") << "round " << round;
+    EXPECT_EQ(workers.report(1), "") << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test
