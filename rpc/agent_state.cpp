@@ -38,6 +38,7 @@ AgentState::AgentState(Acquaintance known, const AgentOptions& options)
       workers_(std::move(known.workers)),
       options_(options),
       refs_(rank_, [this](int rank, Message message) { post(rank, std::move(message)); }),
+      contexts_(rank_, [this](int rank, Message message) { post(rank, std::move(message)); }),
       shutdown_(
           rank_, static_cast<int>(workers_.size()),
           [this](int rank, Message message) { return post(rank, std::move(message)); },
@@ -130,7 +131,22 @@ std::exception_ptr AgentState::gone_error(int rank, const std::string& what) con
       PeerError(fmt::format("{} (rank {}) is lost: {}", name, rank, gone.why), context));
 }
 
+/// What is sent in a context makes that known to the other end.
+void AgentState::note_context(int rank, Message& message) {
+  Packed& packed = message.packed;
+  const bool is_call = is_answered_kind(message.head.kind) || !packed.values.empty();
+  if (!is_call) return;
+  const ContextPtr context = ContextScope::current();
+  if (!context) return;
+  message.head.context = context->id();
+  context->add_worker(rank);
+  if (packed.values.empty() || packed.context != context->id()) return;
+  packed.message = message.head.record = contexts_.new_number();
+  context->add_send(packed.message, std::exchange(packed.values, {}));
+}
+
 bool AgentState::post(int rank, Message message) {
+  note_context(rank, message);
   if (rank == rank_) {
     if (has_ended()) return false;
     take(rank, std::move(message));
@@ -202,6 +218,10 @@ RefPtr AgentState::keep(StoredValue value) {
 void AgentState::take(int from, Message message) {
   const MessageKind kind = message.head.kind;
   if (from != rank_) message.packed.refs = refs_.accept(weak_from_this(), message.refs, from);
+  message.packed.context = message.head.context;
+  message.packed.message = message.head.record;
+  message.packed.from = from;
+  if (const ContextPtr context = contexts_.reach(message.head.context)) context->add_worker(from);
   if (is_answered_kind(kind)) shutdown_.note_arrived();
   switch (kind) {
     case MessageKind::request: serve(from, std::move(message)); return;
@@ -216,6 +236,7 @@ void AgentState::take(int from, Message message) {
     case MessageKind::shutdown_ask:
     case MessageKind::shutdown_tell:
     case MessageKind::shutdown_done: shutdown_.take(from, message); return;
+    case MessageKind::context_released: contexts_.release(message.head.context, from); return;
     case MessageKind::abort:
       lose(from, {Departure::Kind::aborted, message.name});
       return;
@@ -227,7 +248,11 @@ void AgentState::serve(int from, Message message) {
   const auto call = std::make_shared<ServedCall>(shared_from_this(), from, message.head,
                                                  std::move(message.name));
   auto packed = std::make_shared<Packed>(std::move(message.packed));
-  engine_.submit([call, packed, type = message.head.type] { call->run(*packed, type); });
+  engine_.submit([call, packed, type = message.head.type,
+                  context = contexts_.find(message.head.context)] {
+    const ContextScope scope(context);
+    call->run(*packed, type);
+  });
 }
 
 void AgentState::serve_value(int from, const Message& message) {
@@ -266,6 +291,7 @@ void AgentState::lose(int rank, Departure departure) {
   for (const Call& call : calls_.take_all_of(rank))
     call.pending->failed(gone_error(rank, call.what));
   refs_.lose(rank);
+  contexts_.lose(rank);
   shutdown_.look();
 }
 
@@ -327,6 +353,7 @@ void AgentState::end(const std::string& reason, MessageKind farewell) {
   for (const WorkerInfo& each : workers_)
     if (Link* const link = engine_.link(each.rank)) link->close();
   refs_.clear();
+  contexts_.clear();
 }
 
 }  // namespace hymn::rpc::detail

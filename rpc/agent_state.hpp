@@ -9,6 +9,7 @@
 
 #include "hymn/rpc.hpp"
 #include "rpc/calls.hpp"
+#include "rpc/contexts.hpp"
 #include "rpc/engine.hpp"
 #include "rpc/refs.hpp"
 #include "rpc/registry.hpp"
@@ -47,6 +48,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   const AgentOptions& options() const { return options_; }
   AgentUse use() const;
   RefTable& refs() { return refs_; }
+  Contexts& contexts() { return contexts_; }
 
   /// `message`: of a kind that is answered, to that rank; `what`: what is called, for errors.
   void call(int rank, std::string what, Message message, const PendingPtr& pending,
@@ -68,6 +70,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
 
  private:
   void take(int from, Message message);
+  void note_context(int rank, Message& message);
   void serve(int from, Message message);
   void serve_value(int from, const Message& message);
   void finish_call(Message& message);
@@ -86,6 +89,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   const AgentOptions options_;
   CallTable calls_;
   RefTable refs_;
+  Contexts contexts_;
   Shutdown shutdown_;
   std::atomic<bool> ended_{false};
   mutable std::mutex mutex_;  // of the next two

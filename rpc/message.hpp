@@ -33,6 +33,7 @@ enum class MessageKind : std::uint16_t {
   shutdown_ask,    ///< how many calls have you made and served?
   shutdown_tell,   ///< the answer of who has come to shutdown() and is idle
   shutdown_done,   ///< nothing is in flight anywhere
+  context_released,  ///< a pass has ended
   abort,           ///< the sender ends at once
   goodbye,         ///< the sender ends in good order
 };
@@ -56,8 +57,10 @@ struct MessageHead {
   std::uint32_t buffers = 0;
   std::uint32_t unused = 0;
   std::uint64_t body_bytes = 0;
+  std::uint64_t context = 0;  ///< in which it is sent; 0: none
+  std::uint64_t record = 0;   ///< the number of the message there, where values have gradients
 };
-static_assert(sizeof(MessageHead) == 72);
+static_assert(sizeof(MessageHead) == 88);
 
 /// A reference, as it travels.
 struct RefWire {

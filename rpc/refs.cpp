@@ -131,6 +131,7 @@ void RefTable::take(int from, const Message& message) {
     case MessageKind::shutdown_ask:
     case MessageKind::shutdown_tell:
     case MessageKind::shutdown_done:
+    case MessageKind::context_released:
     case MessageKind::abort:
     case MessageKind::goodbye: return;
   }

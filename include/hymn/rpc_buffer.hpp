@@ -61,6 +61,12 @@ struct Packed {
   std::vector<std::byte> body{};
   std::vector<Buffer> buffers{};
   std::vector<std::shared_ptr<RefState>> refs{};
+  // Of values that have gradients (hymn/rpc_context.hpp):
+  std::uint64_t context = 0;  ///< 0: none
+  std::uint64_t message = 0;  ///< the number of this message in it
+  int from = -1;              ///< who has sent it
+  std::vector<std::shared_ptr<void>> values{};  ///< what they depend on, where it is sent
+  std::shared_ptr<void> source{};               ///< what they come from, where it has arrived
 };
 
 /// While it lives, formats on this thread may put things beside the bytes, and find them there.
