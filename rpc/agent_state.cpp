@@ -221,6 +221,7 @@ void AgentState::take(int from, Message message) {
   message.packed.context = message.head.context;
   message.packed.message = message.head.record;
   message.packed.from = from;
+  if (message.head.record != 0) message.packed.agent = weak_from_this();
   if (const ContextPtr context = contexts_.reach(message.head.context)) context->add_worker(from);
   if (is_answered_kind(kind)) shutdown_.note_arrived();
   switch (kind) {

@@ -54,6 +54,7 @@ class HYMN_API Buffer {
 
 namespace detail {
 
+class AgentState;
 class RefState;
 
 /// What a call carries: values as bytes, and beside them what is not copied there.
@@ -66,6 +67,7 @@ struct Packed {
   std::uint64_t message = 0;  ///< the number of this message in it
   int from = -1;              ///< who has sent it
   std::vector<std::shared_ptr<void>> values{};  ///< what they depend on, where it is sent
+  std::weak_ptr<AgentState> agent{};            ///< whose call it is, where it has arrived
   std::shared_ptr<void> source{};               ///< what they come from, where it has arrived
 };
 

@@ -24,6 +24,7 @@
 #include "hymn/torch_options.hpp"
 #include "hymn/torch_outputs.hpp"
 #include "hymn/torch_parameters.hpp"
+#include "hymn/torch_pass.hpp"
 #include "hymn/torch_sparse.hpp"
 #include "hymn/torch_tensors.hpp"
 
@@ -289,7 +290,7 @@ class TorchReducer {
     const std::unordered_set<std::size_t> used(used_.begin(), used_.end());
     std::vector<std::size_t> held;
     for (std::size_t i = 0; i < leaves_.size(); ++i)
-      if (leaves_[i].variable.grad().defined() && used.count(i) == 0) held.push_back(i);
+      if (gradient_of(leaves_[i].variable).defined() && used.count(i) == 0) held.push_back(i);
     return held;
   }
 
@@ -301,8 +302,9 @@ class TorchReducer {
       const at::Tensor before = leaf.view;
       leaf.view = bucket_view(handle(), i, leaf.variable, before);
       at::Tensor& gradient = leaf.variable.mutable_grad();
-      if (before.defined() && gradient.defined() && is_same_memory(gradient, before))
-        gradient = leaf.view;
+      if (!before.defined() || !gradient.defined() || !is_same_memory(gradient, before)) continue;
+      // A pass whose gradients go elsewhere leaves those of the parameters as they are.
+      gradient = GradientPlace::current() != nullptr ? gradient.clone() : leaf.view;
     }
   }
 
@@ -323,12 +325,15 @@ class TorchReducer {
     if (is_complete != 0 || is_learning) queue_finish();
   }
   void queue_finish() {
-    if (!std::exchange(is_ending_, true))
+    if (std::exchange(is_ending_, true)) return;
+    if (GradientPlace* const place = GradientPlace::current())
+      place->at_end([this] { finish(pass); });
+    else
       ::torch::autograd::Engine::get_default_engine().queue_callback([this] { finish(pass); });
   }
 
   void put_in_bucket(Leaf& leaf) const {
-    at::Tensor& gradient = leaf.variable.mutable_grad();
+    at::Tensor& gradient = gradient_of(leaf.variable);
     if (!gradient.defined()) {
       leaf.view.zero_();
       return;
@@ -340,7 +345,11 @@ class TorchReducer {
                                       sizes_text(leaf.view));
     if (is_same_memory(gradient, leaf.view)) return;
     leaf.view.copy_(gradient);
-    if (options_.gradient_as_bucket_view) gradient = leaf.view;
+    if (keeps_views()) gradient = leaf.view;
+  }
+  /// The gradients of a pass of its own outlast the bucket's next iteration.
+  bool keeps_views() const {
+    return options_.gradient_as_bucket_view && GradientPlace::current() == nullptr;
   }
 
   void finish(const char* call) {
@@ -356,10 +365,10 @@ class TorchReducer {
     check_own(hymnGradientReducerIsUnused(handle(), index, &is_unused));
     if (is_unused != 0) return;
     Leaf& leaf = leaves_[index];
-    at::Tensor& gradient = leaf.variable.mutable_grad();
+    at::Tensor& gradient = gradient_of(leaf.variable);
     if (leaf.is_sparse)
       gradient = sparse_.take(handle(), index, leaf.variable);
-    else if (options_.gradient_as_bucket_view)
+    else if (keeps_views())
       gradient = leaf.view;
     else if (gradient.defined())
       gradient.copy_(leaf.view);

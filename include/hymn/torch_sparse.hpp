@@ -13,6 +13,7 @@
 
 #include "hymn/hymn_training.h"
 #include "hymn/torch_error.hpp"
+#include "hymn/torch_pass.hpp"
 #include "hymn/torch_tensors.hpp"
 
 namespace hymn::torch::detail {
@@ -47,7 +48,7 @@ inline at::Tensor coalesced_tensor(const hymnSparse_t& view, const at::Tensor& l
 
 /// What autograd has accumulated, each row once, and both parts without gaps.
 inline at::Tensor coalesced_gradient(const at::Tensor& variable) {
-  const at::Tensor& gradient = variable.grad();
+  const at::Tensor& gradient = gradient_of(variable);
   if (!gradient.defined()) return at::zeros_like(variable).to_sparse(1);
   const at::Tensor sparse = (gradient.is_sparse() ? gradient : gradient.to_sparse(1)).coalesce();
   return at::_sparse_coo_tensor_unsafe(sparse.indices().contiguous(), sparse.values().contiguous(),
