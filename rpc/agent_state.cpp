@@ -137,9 +137,8 @@ void AgentState::note_context(int rank, Message& message) {
   const bool is_call = is_answered_kind(message.head.kind) || !packed.values.empty();
   if (!is_call) return;
   const ContextPtr context = ContextScope::current();
-  if (!context) return;
+  if (!context || !context->add_worker(rank)) return;
   message.head.context = context->id();
-  context->add_worker(rank);
   if (packed.values.empty() || packed.context != context->id()) return;
   packed.message = message.head.record = contexts_.new_number();
   context->add_send(packed.message, std::exchange(packed.values, {}));
@@ -222,7 +221,8 @@ void AgentState::take(int from, Message message) {
   message.packed.message = message.head.record;
   message.packed.from = from;
   if (message.head.record != 0) message.packed.agent = weak_from_this();
-  if (const ContextPtr context = contexts_.reach(message.head.context)) context->add_worker(from);
+  if (const ContextPtr context = contexts_.reach(message.head.context))
+    (void)context->add_worker(from);
   if (is_answered_kind(kind)) shutdown_.note_arrived();
   switch (kind) {
     case MessageKind::request: serve(from, std::move(message)); return;

@@ -17,6 +17,7 @@ struct ContextRecord::Parts {
   std::mutex mutex;
   std::map<std::uint64_t, Sent> sends;
   std::set<int> workers;
+  bool is_released = false;
   std::shared_ptr<ContextData> data;
 };
 
@@ -33,13 +34,15 @@ std::map<std::uint64_t, Sent> ContextRecord::sends() const {
   return parts_->sends;
 }
 
-void ContextRecord::add_worker(int rank) {
+bool ContextRecord::add_worker(int rank) {
   const std::lock_guard lock(parts_->mutex);
-  parts_->workers.insert(rank);
+  if (!parts_->is_released) parts_->workers.insert(rank);
+  return !parts_->is_released;
 }
 
-std::vector<int> ContextRecord::workers() const {
+std::vector<int> ContextRecord::release() {
   const std::lock_guard lock(parts_->mutex);
+  parts_->is_released = true;
   return {parts_->workers.begin(), parts_->workers.end()};
 }
 
@@ -128,7 +131,7 @@ void Contexts::release(std::uint64_t id, int told_by) {
     released = std::move(found->second);
     contexts_.erase(found);
   }
-  for (const int rank : released->workers()) {
+  for (const int rank : released->release()) {
     if (rank == told_by || rank == rank_) continue;
     Message message;
     message.head.kind = MessageKind::context_released;

@@ -72,9 +72,11 @@ class ErrorTypes {
     static ErrorTypes types;
     return types;
   }
-  void add(const std::type_info& type, std::string name, MakeError make) {
+  /// `thrown`: what is made of it here, and may be passed on.
+  void add(const std::type_info& type, const std::type_info& thrown, std::string name,
+           MakeError make) {
     const std::lock_guard lock(mutex_);
-    names_[type] = name;
+    names_[type] = names_[thrown] = name;
     makers_[std::move(name)] = std::move(make);
   }
   std::string name_of(const std::type_info& type) {
@@ -91,7 +93,7 @@ class ErrorTypes {
  private:
   template <class E>
   void add_standard(std::string name) {
-    add(typeid(E), std::move(name), [](const std::string& text, const RemoteOrigin& origin) {
+    add(typeid(E), typeid(Thrown<E>), std::move(name), [](const std::string& text, const RemoteOrigin& origin) {
       return std::make_exception_ptr(Thrown<E>(origin, text));
     });
   }
@@ -105,7 +107,11 @@ class ErrorTypes {
     add_standard<std::range_error>("std::range_error");
     add_standard<std::overflow_error>("std::overflow_error");
     add_standard<std::underflow_error>("std::underflow_error");
-    add(typeid(std::bad_alloc), "std::bad_alloc",
+    add(typeid(RemoteError), typeid(RemoteError), "hymn::rpc::RemoteError",
+        [](const std::string& text, const RemoteOrigin& origin) {
+          return std::make_exception_ptr(RemoteError(text, origin));
+        });
+    add(typeid(std::bad_alloc), typeid(ThrownBadAlloc), "std::bad_alloc",
         [](const std::string& text, const RemoteOrigin& origin) {
           return std::make_exception_ptr(ThrownBadAlloc(origin, text));
         });
@@ -212,8 +218,9 @@ std::exception_ptr hymn_error(const ErrorWire& wire, const RemoteOrigin& origin)
 
 }  // namespace
 
-void add_error(const std::type_info& type, std::string name, MakeError make) {
-  ErrorTypes::instance().add(type, std::move(name), std::move(make));
+void add_error(const std::type_info& type, const std::type_info& thrown, std::string name,
+               MakeError make) {
+  ErrorTypes::instance().add(type, thrown, std::move(name), std::move(make));
 }
 
 Packed pack_error(const std::exception_ptr& error, const RemoteOrigin& here) {

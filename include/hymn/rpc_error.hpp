@@ -18,7 +18,8 @@ namespace detail {
 
 using MakeError =
     std::function<std::exception_ptr(const std::string& text, const RemoteOrigin& origin)>;
-HYMN_API void add_error(const std::type_info& type, std::string name, MakeError make);
+HYMN_API void add_error(const std::type_info& type, const std::type_info& thrown, std::string name,
+                        MakeError make);
 
 template <class E>
 class ThrownThere final : public E, public RemoteOrigin {
@@ -34,7 +35,7 @@ class ThrownThere final : public E, public RemoteOrigin {
 template <class E>
   requires std::derived_from<E, std::exception> && std::constructible_from<E, std::string>
 void register_error(std::string name) {
-  detail::add_error(typeid(E), std::move(name),
+  detail::add_error(typeid(E), typeid(detail::ThrownThere<E>), std::move(name),
                     [](const std::string& text, const RemoteOrigin& origin) {
                       return std::make_exception_ptr(detail::ThrownThere<E>(text, origin));
                     });

@@ -21,6 +21,7 @@ class UnknownError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+const bool own_error_is_known = (rpc::register_error<OwnError>("test.OwnError"), true);
 const auto fail = rpc::register_function("test.fail", [](const std::string& how) {
   if (how == "range") throw std::out_of_range("no seventh element");
   if (how == "memory") throw std::bad_alloc();
@@ -54,8 +55,7 @@ void expect_thrown(rpc::Agent& agent, int rank, const std::string& how, const st
 }
 
 RANK_TEST(RpcErrors, ArriveAsThemselves) {
-  static const bool once = (rpc::register_error<OwnError>("test.OwnError"), true);
-  EXPECT_TRUE(once);
+  EXPECT_TRUE(own_error_is_known);
   rpc::Agent agent = make_agent(world);
   for (int rank = 0; rank < world.size(); ++rank) {
     expect_thrown<std::out_of_range>(agent, rank, "range", "no seventh element");
@@ -94,21 +94,31 @@ RANK_TEST(RpcErrors, KeepWhatTheySay) {
   agent.shutdown();
 }
 
-/// From a worker behind the one that was called.
+template <class E>
+void expect_from_behind(rpc::Agent& agent, int last, const std::string& how) {
+  try {
+    agent.rpc_sync(0, fail_further, last, how);
+    ADD_FAILURE() << how << " was not thrown";
+  } catch (const E& error) {
+    const auto* const origin = dynamic_cast<const rpc::RemoteOrigin*>(&error);
+    ASSERT_NE(origin, nullptr);
+    EXPECT_EQ(origin->rank(), last);
+    EXPECT_EQ(origin->function(), "test.fail");
+    // Where it comes from is told once.
+    const std::string text = error.what();
+    EXPECT_EQ(text.find(worker_name(last)), text.rfind(worker_name(last))) << text;
+  }
+}
+
+/// From a worker behind the one that was called: types and texts are passed on as they are.
 RANK_TEST(RpcErrors, NameWhereTheyComeFrom) {
   rpc::Agent agent = make_agent(world);
   const int last = world.size() - 1;
-  for (const char* how : {"range", "store"}) {
-    try {
-      agent.rpc_sync(0, fail_further, last, how);
-      ADD_FAILURE() << how << " was not thrown";
-    } catch (const std::exception& error) {
-      const auto* const origin = dynamic_cast<const rpc::RemoteOrigin*>(&error);
-      ASSERT_NE(origin, nullptr);
-      EXPECT_EQ(origin->rank(), last);
-      EXPECT_EQ(origin->function(), "test.fail");
-    }
-  }
+  expect_from_behind<std::out_of_range>(agent, last, "range");
+  expect_from_behind<std::bad_alloc>(agent, last, "memory");
+  expect_from_behind<OwnError>(agent, last, "own");
+  expect_from_behind<rpc::RemoteError>(agent, last, "unknown");
+  expect_from_behind<StoreError>(agent, last, "store");
   agent.shutdown();
 }
 
