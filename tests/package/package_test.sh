@@ -31,6 +31,8 @@ with_cmake() {
   run_on_two_ranks "$folder/main"
   if [ -x "$folder/mpi_main" ]; then run_on_two_ranks "$folder/mpi_main"; fi
   for program in training_main functional_main; do
+  run_on_two_ranks "$folder/mpi_main"
+  for program in training_main functional_main rpc_main; do
     if [ -x "$folder/$program" ]; then run_on_two_ranks "$folder/$program"; fi
   done
   if [ -x "$folder/simulation_main" ]; then
