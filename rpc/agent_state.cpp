@@ -170,7 +170,8 @@ void AgentState::begin(int rank, std::string what, Message message, const Pendin
   const TimePoint now = std::chrono::steady_clock::now();
   const Deadline deadline = Deadline::after(timeout.or_else(options_.timeout), now);
   const TimePoint limit = deadline.when();
-  pending->wait()->set_target(fmt::format("{} at {}", what, worker(rank).name), rank);
+  pending->wait()->set_target(fmt::format("{} at {}", what, worker(rank).name), rank,
+                              weak_from_this());
   const std::uint64_t number =
       calls_.add({.pending = pending, .rank = rank, .what = what, .started = now, .limit = limit});
   engine_.note_deadline(limit);

@@ -49,6 +49,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   AgentUse use() const;
   RefTable& refs() { return refs_; }
   Contexts& contexts() { return contexts_; }
+  Engine& engine() { return engine_; }
 
   /// `message`: of a kind that is answered, to that rank; `what`: what is called, for errors.
   void call(int rank, std::string what, Message message, const PendingPtr& pending,

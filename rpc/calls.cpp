@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "hymn/error.hpp"
-#include "rpc/engine.hpp"
+#include "rpc/agent_state.hpp"
 
 namespace hymn::rpc::detail {
 
@@ -28,9 +28,10 @@ hymn::detail::Drive Pending::drive() const {
   return [wait = wait_](Timeout timeout) { wait->until(timeout); };
 }
 
-void CallWait::set_target(std::string what, int rank) {
+void CallWait::set_target(std::string what, int rank, std::weak_ptr<AgentState> agent) {
   what_ = std::move(what);
   rank_ = rank;
+  agent_ = std::move(agent);
 }
 
 void CallWait::done() {
@@ -39,20 +40,35 @@ void CallWait::done() {
     done_ = true;
   }
   changed_.notify_all();
+  // Who waits for it may read the links meanwhile, where another thread has ended the call.
+  if (!is_polled_) return;
+  if (const AgentPtr agent = agent_.lock()) agent->engine().wake_other_leader();
+}
+
+void CallWait::block(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto done = [this] { return is_done(); };
+  if (deadline.is_never())
+    changed_.wait(lock, done);
+  else
+    changed_.wait_until(lock, deadline.when(), done);
 }
 
 void CallWait::until(Timeout timeout) {
+  if (is_done()) return;
   const Deadline deadline = Deadline::after(timeout);
-  const WaitScope scope;
-  std::unique_lock lock(mutex_);
-  const auto is_done = [this] { return done_; };
-  if (deadline.is_never())
-    changed_.wait(lock, is_done);
-  else if (!changed_.wait_until(lock, deadline.when(), is_done))
-    throw TimeoutError(
-        fmt::format("{} has not answered after {:.3f} s", what_,
-                    std::chrono::duration<double>(timeout.duration()).count()),
-        timeout.duration(), {.operation = what_, .missing = {rank_}});
+  const AgentPtr agent = agent_.lock();
+  Engine* const own = Engine::of_this_thread();
+  if (agent && (own == nullptr || own == &agent->engine())) {
+    agent->engine().await(*this, deadline);
+  } else {
+    const WaitScope scope;
+    block(deadline);
+  }
+  if (!is_done())
+    throw TimeoutError(fmt::format("{} has not answered after {:.3f} s", what_,
+                                   std::chrono::duration<double>(timeout.duration()).count()),
+                       timeout.duration(), {.operation = what_, .missing = {rank_}});
 }
 
 std::uint64_t CallTable::add(Call call) {

@@ -1,8 +1,10 @@
 // The calls that this worker has made and that are not answered.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -21,13 +23,20 @@ class CallWait {
   /// Throws TimeoutError.
   void until(Timeout timeout);
   void done();
-  /// For the text of that error: "add at worker1 (rank 1)".
-  void set_target(std::string what, int rank);
+  bool is_done() const { return done_; }
+  /// Who waits for it reads the links from now on, or no longer.
+  void set_polled(bool polled) { is_polled_ = polled; }
+  /// Until it is done, or the deadline has passed, whoever reads the links.
+  void block(Deadline deadline);
+  /// For the text of that error: "add at worker1". `agent`: who can be waited with.
+  void set_target(std::string what, int rank, std::weak_ptr<AgentState> agent);
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool done_ = false;
+  std::atomic<bool> done_{false};
+  std::atomic<bool> is_polled_{false};
+  std::weak_ptr<AgentState> agent_;
   std::string what_;
   int rank_ = -1;
 };

@@ -13,6 +13,7 @@
 #include "base/helper_thread.hpp"
 #include "control/process_watch.hpp"
 #include "hymn/error.hpp"
+#include "rpc/calls.hpp"
 
 namespace hymn::rpc::detail {
 namespace {
@@ -22,13 +23,27 @@ constexpr std::size_t most_threads = 2048;
 constexpr std::uint64_t bell_tag = std::uint64_t{1} << 40;
 constexpr std::uint64_t process_tag = std::uint64_t{1} << 41;
 
+/// How often who stands by looks whether it is to lead: from the first to the second, the longer
+/// nothing happens.
+constexpr Duration shortest_look = std::chrono::microseconds(500);
+constexpr Duration longest_look = std::chrono::milliseconds(100);
+constexpr Duration drowsy_look = std::chrono::milliseconds(2);
+
 /// What this thread does for its engine.
 struct Role {
   Engine* engine = nullptr;
-  bool leads = false;
   bool runs = false;
 };
 thread_local Role role;
+/// The engine that this thread leads, as long as that has this term; threads of programs do, too.
+struct Leading {
+  Engine* engine = nullptr;
+  std::uint64_t term = 0;
+  bool awaits = false;  ///< and waits for a call: it runs no jobs
+};
+thread_local Leading leading;
+
+std::atomic<std::uint64_t> last_term{0};
 
 Descriptor process_of(int pid) {
   if (pid <= 0 || pid == ::getpid()) return {};
@@ -89,7 +104,7 @@ void Engine::submit(Job job) {
   if (stopping_) return;
   jobs_.push_back(std::move(job));
   // The leader runs what it has passed on itself.
-  if (!(role.engine == this && role.leads) && running_ < limit_) (void)call_helper(lock);
+  if ((!leads() || leading.awaits) && running_ < limit_) (void)call_helper(lock);
 }
 
 /// There is work for one more thread. False: none can be had.
@@ -99,24 +114,63 @@ bool Engine::call_helper(Lock& /*held*/) {
     changed_.notify_one();
     return true;
   }
-  if (threads_.size() >= most_threads) return false;
-  try {
-    threads_.push_back(start_helper_thread(
-        "hymn rpc", [this] { serve(); }, [](std::string_view) {}));
-  } catch (const ResourceError&) {
-    return false;
+  if (threads_.size() < most_threads) {
+    try {
+      threads_.push_back(start_helper_thread(
+          "hymn rpc", [this] { serve(); }, [](std::string_view) {}));
+      return true;
+    } catch (const ResourceError&) {
+    }
   }
+  if (stands_by_) look_.notify_one();
+  return stands_by_;
+}
+
+/// Somebody leads soon. False: nobody can be had.
+bool Engine::call_leader(Lock& lock) {
+  is_urgent_ = true;
+  if (!stands_by_) return call_helper(lock);
+  look_.notify_one();
   return true;
+}
+
+/// Somebody looks soon whether it is to lead.
+bool Engine::keep_standby(Lock& lock) {
+  if (!stands_by_) return call_helper(lock);
+  if (is_drowsy_) look_.notify_one();
+  return true;
+}
+
+bool Engine::leads() const {
+  return lead_ != Lead::nobody && leading.engine == this && leading.term == term_;
+}
+
+void Engine::take_lead() {
+  lead_ = Lead::polls;
+  term_ = ++last_term;
+  ++turns_;
+  is_urgent_ = false;
+  leading = {.engine = this, .term = term_};
+}
+
+void Engine::leave_lead(Lock& lock) {
+  lead_ = Lead::nobody;
+  leading = {};
+  ++turns_;
+  if (waiting_ > 0 || !inbox_.empty())
+    (void)call_leader(lock);
+  else
+    (void)keep_standby(lock);
 }
 
 void Engine::serve() {
   role = {.engine = this};
   Lock lock(mutex_);
   while (!stopping_) {
-    if (!jobs_.empty() && running_ < limit_) {
+    if (has_job()) {
       run_job(lock);
-    } else if (!is_led_) {
-      lead(lock);
+    } else if (!stands_by_) {
+      stand_by(lock);
     } else {
       ++idle_;
       changed_.wait(lock);
@@ -130,8 +184,10 @@ void Engine::run_job(Lock& lock) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
   ++running_;
+  ++turns_;
   role.runs = true;
-  if (!is_led_ || (!jobs_.empty() && running_ < limit_)) (void)call_helper(lock);
+  if (has_job()) (void)call_helper(lock);
+  if (!stands_by_ && !leads()) (void)keep_standby(lock);
   lock.unlock();
   job();
   job = nullptr;
@@ -140,26 +196,72 @@ void Engine::run_job(Lock& lock) {
   --running_;
 }
 
-void Engine::lead(Lock& lock) {
-  is_led_ = true;
-  role.leads = true;
-  while (!stopping_ && pass_on(lock) && (jobs_.empty() || running_ >= limit_)) {
-    lock.unlock();
-    const TimePoint now = std::chrono::steady_clock::now();
-    wakes_at_ = (now + longest_sleep).time_since_epoch().count();
-    const TimePoint next = events_.overdue(now);
-    std::vector<Arrival> arrivals;
-    // A continuation may have waited: somebody else reads then.
-    if (role.leads) arrivals = poll(next);
-    lock.lock();
-    std::move(arrivals.begin(), arrivals.end(), std::back_inserter(inbox_));
-  }
-  if (role.leads) is_led_ = role.leads = false;
+/// `turns_before`: when it looked last.
+bool Engine::should_lead(std::uint64_t turns_before) const {
+  if (lead_ == Lead::polls) return false;
+  if (is_urgent_ && lead_ == Lead::nobody) return true;
+  return turns_ == turns_before;
 }
 
-/// All that has come, in order. False: this thread leads no longer.
-bool Engine::pass_on(Lock& lock) {
-  while (role.leads && !inbox_.empty() && !stopping_) {
+void Engine::stand_by(Lock& lock) {
+  stands_by_ = true;
+  Duration interval = shortest_look;
+  std::uint64_t turns = turns_ - 1;
+  while (!stopping_ && !has_job() && !should_lead(turns)) {
+    interval = turns == turns_ ? std::min(2 * interval, longest_look) : shortest_look;
+    is_drowsy_ = interval >= drowsy_look;
+    turns = turns_;
+    look_.wait_for(lock, interval);
+  }
+  stands_by_ = is_drowsy_ = false;
+  if (!stopping_ && !has_job()) lead(lock);
+}
+
+void Engine::lead(Lock& lock) {
+  take_lead();
+  while (!stopping_ && leads()) {
+    pass_on(lock);
+    if (!leads()) break;
+    if (has_job()) {
+      work_as_leader(lock);
+    } else if (is_wanted_ && waiting_ <= 1) {
+      // Who waits one call after the other leads itself from the next on.
+      is_wanted_ = false;
+      lead_ = Lead::nobody;
+      ++turns_;
+    } else {
+      take_in(lock, TimePoint::max());
+    }
+  }
+  if (leads()) lead_ = Lead::nobody;
+  leading = {};
+}
+
+void Engine::work_as_leader(Lock& lock) {
+  lead_ = Lead::works;
+  if (!stands_by_ || is_drowsy_) (void)keep_standby(lock);
+  run_job(lock);
+  if (leads()) lead_ = Lead::polls;
+}
+
+/// Waits for what comes next, or what is to be done by then.
+void Engine::take_in(Lock& lock, TimePoint until) {
+  lock.unlock();
+  const TimePoint now = std::chrono::steady_clock::now();
+  wakes_at_ = (now + longest_sleep).time_since_epoch().count();
+  const TimePoint next = events_.overdue(now);
+  lock.lock();
+  // A continuation may have waited: somebody else may read then.
+  if (!leads() || stopping_ || !inbox_.empty()) return;
+  lock.unlock();
+  std::vector<Arrival> arrivals = poll(std::min(next, until));
+  lock.lock();
+  std::move(arrivals.begin(), arrivals.end(), std::back_inserter(inbox_));
+}
+
+/// All that has come, in order, as long as this thread leads.
+void Engine::pass_on(Lock& lock) {
+  while (leads() && !inbox_.empty() && !stopping_) {
     Arrival arrival = std::move(inbox_.front());
     inbox_.pop_front();
     lock.unlock();
@@ -169,7 +271,72 @@ bool Engine::pass_on(Lock& lock) {
       events_.message(arrival.rank, std::move(arrival.message));
     lock.lock();
   }
-  return role.leads;
+}
+
+void Engine::await(CallWait& call, Deadline deadline) {
+  hand_over_other(this);
+  const bool runs = role.engine == this && role.runs;
+  Lock lock(mutex_);
+  if (runs) --running_;
+  if (has_job()) (void)call_helper(lock);
+  while (!call.is_done() && !stopping_ && !deadline.expired(std::chrono::steady_clock::now())) {
+    if (leads() || lead_ == Lead::nobody) {
+      await_leading(lock, call, deadline);
+    } else {
+      is_wanted_ = true;
+      ++waiting_;
+      lock.unlock();
+      call.block(deadline);
+      lock.lock();
+      --waiting_;
+    }
+  }
+  if (runs) ++running_;
+  lock.unlock();
+  if (!call.is_done()) call.block(deadline);
+}
+
+void Engine::await_leading(Lock& lock, CallWait& call, Deadline deadline) {
+  const bool works = leads() && role.engine == this && role.runs;
+  if (leads())
+    lead_ = Lead::polls;
+  else
+    take_lead();
+  const bool awaited = std::exchange(leading.awaits, true);
+  call.set_polled(true);
+  while (leads() && !stopping_ && !call.is_done() &&
+         !deadline.expired(std::chrono::steady_clock::now())) {
+    pass_on(lock);
+    if (leads() && !call.is_done()) take_in(lock, deadline.when());
+  }
+  call.set_polled(false);
+  leading.awaits = awaited;
+  if (awaited && leads()) return;  // to a wait around this one
+  if (!leads()) {
+    leading = {};
+  } else if (works && inbox_.empty()) {
+    lead_ = Lead::works;
+    (void)keep_standby(lock);
+  } else {
+    leave_lead(lock);
+  }
+}
+
+void Engine::wake_other_leader() {
+  if (leading.engine != this) wake_poll();
+}
+
+void Engine::hand_over() {
+  Lock lock(mutex_);
+  if (leads()) {
+    lead_ = Lead::nobody;
+    (void)call_leader(lock);
+  }
+  leading = {};
+}
+
+void Engine::hand_over_other(const Engine* but) {
+  if (leading.engine != nullptr && leading.engine != but) leading.engine->hand_over();
 }
 
 std::vector<Engine::Arrival> Engine::poll(TimePoint next) {
@@ -240,10 +407,10 @@ void Engine::wake_poll() {
 
 void Engine::begin_wait() {
   Lock lock(mutex_);
-  if (std::exchange(role.leads, false)) is_led_ = false;
   if (role.runs) --running_;
-  const bool is_needed = !is_led_ || (!jobs_.empty() && running_ < limit_);
-  if (!is_needed || call_helper(lock) || is_led_) return;
+  const bool can_run = !has_job() || call_helper(lock);
+  const bool can_lead = lead_ != Lead::nobody || call_leader(lock);
+  if ((can_run && can_lead) || stopping_) return;
   if (role.runs) ++running_;
   throw ResourceError(fmt::format("{} threads of an agent wait for calls, and there is no other to "
                                   "read their answers",
@@ -264,6 +431,7 @@ void Engine::stop() {
     dropped.swap(jobs_);
   }
   changed_.notify_all();
+  look_.notify_all();
   wake_poll();
 }
 

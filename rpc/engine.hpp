@@ -1,8 +1,10 @@
-// The threads of an agent.
+// The threads of an agent, and those that wait for its calls.
 //
-// One of them leads: it alone reads the links, and passes on what has come. Requests become jobs,
-// which any thread runs. A leader that would run one, or wait, lets another thread lead: so there
-// is always one that reads, however many handlers wait for calls of their own. Threads that wait
+// One thread at a time leads: it alone reads the links, and passes on what has come. Whoever waits
+// for a call leads if nobody else does, so that its answer wakes it and nobody else. Requests become
+// jobs. A thread of the engine's that leads runs a job itself, and goes on leading afterwards; if
+// that takes long, or nobody leads any more, the thread that stands by takes the lead. It looks
+// every now and then, for waking it with each call would cost more than the call. Threads that wait
 // for calls do not count; others take their places.
 #pragma once
 
@@ -22,6 +24,8 @@
 #include "rpc/link.hpp"
 
 namespace hymn::rpc::detail {
+
+class CallWait;
 
 class Engine {
  public:
@@ -60,10 +64,16 @@ class Engine {
 
   /// The one whose thread this is, if any.
   static Engine* of_this_thread() noexcept;
-  /// Around each wait of a thread of this engine. Throws ResourceError where no thread is left that
-  /// could go on.
+  /// Until the call has ended, or the deadline has passed. Any thread that is not another engine's.
+  void await(CallWait& call, Deadline deadline);
+  /// Who leads looks again whether its call has ended, unless that is this thread.
+  void wake_other_leader();
+  /// Around each other wait of a thread of this engine. Throws ResourceError where no thread is left
+  /// that could go on.
   void begin_wait();
   void end_wait();
+  /// What this thread leads, others lead from now on; but for this one.
+  static void hand_over_other(const Engine* but);
 
  private:
   struct Arrival {
@@ -80,10 +90,24 @@ class Engine {
   };
   using Lock = std::unique_lock<std::mutex>;
 
+  enum class Lead : unsigned char { nobody, polls, works };
+
   void serve();
   void run_job(Lock& lock);
+  void stand_by(Lock& lock);
+  bool should_lead(std::uint64_t turns_before) const;
   void lead(Lock& lock);
-  bool pass_on(Lock& lock);
+  void work_as_leader(Lock& lock);
+  void pass_on(Lock& lock);
+  void take_in(Lock& lock, TimePoint until);
+  void await_leading(Lock& lock, CallWait& call, Deadline deadline);
+  bool leads() const;
+  void hand_over();
+  void take_lead();
+  void leave_lead(Lock& lock);
+  bool has_job() const { return !jobs_.empty() && running_ < limit_; }
+  bool call_leader(Lock& lock);
+  bool keep_standby(Lock& lock);
   std::vector<Arrival> poll(TimePoint next);
   void read(int rank, std::vector<Arrival>& arrivals);
   void lose(int rank, std::string why, std::vector<Arrival>& arrivals);
@@ -102,16 +126,25 @@ class Engine {
   std::deque<Job> jobs_;
   std::deque<Arrival> inbox_;
   std::vector<std::thread> threads_;
-  bool is_led_ = false;
   bool stopping_ = false;
   int running_ = 0;
   int idle_ = 0;
+  int waiting_ = 0;  ///< in await(), without leading
+  Lead lead_ = Lead::nobody;
+  std::uint64_t term_ = 0;   ///< a new one for each that leads
+  std::uint64_t turns_ = 0;  ///< something has been done
+  bool is_wanted_ = false;   ///< who waits would have led
+  std::condition_variable look_;
+  bool stands_by_ = false;
+  bool is_drowsy_ = false;  ///< who stands by looks seldom
+  bool is_urgent_ = false;  ///< who stands by is to lead at once
 };
 
 /// Around whatever waits: where the thread is an engine's, another one takes its place.
 class WaitScope {
  public:
   WaitScope() : engine_(Engine::of_this_thread()) {
+    Engine::hand_over_other(nullptr);
     if (engine_ != nullptr) engine_->begin_wait();
   }
   ~WaitScope() {

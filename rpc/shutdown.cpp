@@ -44,11 +44,12 @@ void Shutdown::note_served(int rank) {
 bool Shutdown::is_quiet() const { return has_come_ && serving_ == 0 && is_idle_(); }
 
 void Shutdown::look() {
-  if (!has_come_) return;
+  if (!is_attentive_) return;
   std::optional<std::pair<int, std::uint64_t>> asked;
   {
     const std::lock_guard lock(mutex_);
     if (asked_ && is_quiet()) asked.swap(asked_);
+    is_attentive_ = asked_.has_value() || is_in_round_;
   }
   changed_.notify_all();
   if (asked) tell(asked->first, asked->second);
@@ -74,6 +75,7 @@ void Shutdown::take(int from, Message& message) {
     const std::lock_guard lock(mutex_);
     if (message.head.kind == MessageKind::shutdown_ask) {
       asked_ = {from, message.head.call};
+      is_attentive_ = true;
     } else if (message.head.kind == MessageKind::shutdown_done) {
       done_ = true;
     } else if (message.head.call == round_) {
@@ -126,6 +128,11 @@ void Shutdown::run(Deadline deadline) {
   has_come_ = true;
   look();
   Lock lock(mutex_);
+  // Also where it ends with an error.
+  const struct RoundEnd {
+    bool& is_in_round;
+    ~RoundEnd() { is_in_round = false; }
+  } round_end{is_in_round_};
   std::optional<std::map<int, CallCounts>> before;
   const auto expired = [&] { return deadline.expired(std::chrono::steady_clock::now()); };
   while (!done_ && !stopped_) {
@@ -151,6 +158,7 @@ bool Shutdown::round(Lock& lock, Deadline deadline) {
   const std::vector<int> others = living();
   const std::uint64_t number = ++round_;
   told_.clear();
+  is_attentive_ = is_in_round_ = true;
   lock.unlock();
   for (const int rank : others) post_(rank, about_shutdown(MessageKind::shutdown_ask, number));
   lock.lock();

@@ -73,6 +73,7 @@ class Shutdown {
   const std::unique_ptr<std::atomic<std::uint64_t>[]> served_;
   std::atomic<std::size_t> serving_{0};
   std::atomic<bool> has_come_{false};
+  std::atomic<bool> is_attentive_{false};  ///< somebody waits for what look() sees
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -80,6 +81,7 @@ class Shutdown {
   std::optional<std::pair<int, std::uint64_t>> asked_;  ///< by whom, in which round
   std::uint64_t round_ = 0;
   std::map<int, CallCounts> told_;
+  bool is_in_round_ = false;
   bool done_ = false;
   bool stopped_ = false;
 };
