@@ -5,13 +5,17 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <list>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "control/frame.hpp"
@@ -38,6 +42,15 @@ bool has_passed(Deadline deadline) { return deadline.expired(std::chrono::steady
 
 void tune_mesh_socket(int socket) {
   const int on = 1;
+  // A local socket does not grow by itself; no more than net.core.wmem_max is given.
+  int family = AF_INET;
+  socklen_t size = sizeof(family);
+  ::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size);
+  if (family == AF_UNIX) {
+    const int bytes = 4 << 20;
+    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    return;
+  }
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   // Who acknowledges nothing for 10 s is lost, as on all links of the control plane.
   const unsigned silence_ms = 10'000;
@@ -52,6 +65,39 @@ void tune_mesh_socket(int socket) {
 bool send_all(int socket, std::span<const std::byte> bytes) {
   return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes.size());
+}
+
+/// Where to connect to: "10.0.0.1:4711", or on this host "@name", which is in no folder.
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&bytes); }
+  int family() const { return bytes.ss_family; }
+};
+
+Address local_address(std::string_view name) {
+  Address address;
+  auto* const local = reinterpret_cast<sockaddr_un*>(&address.bytes);
+  if (name.size() >= sizeof(local->sun_path))
+    throw ConfigError("the name of a local socket is too long");
+  local->sun_family = AF_UNIX;
+  // The first byte is 0: so it is no path.
+  std::copy(name.begin(), name.end(), local->sun_path + 1);
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+Address address_of(const Endpoint& endpoint) {
+  Address address;
+  address.size = static_cast<socklen_t>(endpoint.size());
+  std::memcpy(&address.bytes, endpoint.data(), endpoint.size());
+  return address;
+}
+
+Address parse_address(const std::string& text) {
+  if (text.starts_with('@')) return local_address(std::string_view(text).substr(1));
+  return address_of(parse_endpoint(text));
 }
 
 Descriptor new_socket(int family) {
@@ -76,8 +122,8 @@ class Caller {
  public:
   Caller(int rank, int peer, Deadline deadline) : rank_(rank), peer_(peer), deadline_(deadline) {}
 
-  Descriptor call(const Endpoint& where, const Token& token, const std::string& service) {
-    socket_ = new_socket(where.protocol().family());
+  Descriptor call(const Address& where, const Token& token, const std::string& service) {
+    socket_ = new_socket(where.family());
     connect_to(where);
     ClientHandshake handshake(token, service, rank_);
     say(greeting());
@@ -91,10 +137,13 @@ class Caller {
   }
 
  private:
-  void connect_to(const Endpoint& where) {
-    if (::connect(socket_.number(), where.data(), static_cast<socklen_t>(where.size())) == 0)
-      return;
-    int error = errno;
+  void connect_to(const Address& where) {
+    int error = 0;
+    // A local listener with a full queue says so by EAGAIN.
+    while ((error = ::connect(socket_.number(), where.data(), where.size) == 0 ? 0 : errno) ==
+               EAGAIN &&
+           !has_passed(deadline_))
+      ::usleep(1000);
     if (error == EINPROGRESS) {
       wait_for(POLLOUT);
       socklen_t size = sizeof(error);
@@ -141,20 +190,13 @@ class Caller {
   Descriptor socket_;
 };
 
-class TcpSocketMesh final : public SocketMesh {
+class ProvedMesh final : public SocketMesh {
  public:
-  explicit TcpSocketMesh(const SocketMeshOptions& options) : options_(options) {
-    const auto chosen = choose_interface(interface_addresses(), options.interface,
-                                         options.one_host, "HYMN_INTERFACE");
-    Endpoint where(chosen.address, 0);
-    listener_ = new_socket(where.protocol().family());
-    socklen_t size = static_cast<socklen_t>(where.capacity());
-    if (::bind(listener_.number(), where.data(), static_cast<socklen_t>(where.size())) != 0 ||
-        ::listen(listener_.number(), SOMAXCONN) != 0 ||
-        ::getsockname(listener_.number(), where.data(), &size) != 0)
-      throw NetworkError(fmt::format("rank {} cannot listen at {}: {}", options.rank,
-                                     to_string(where), std::strerror(errno)));
-    endpoint_ = to_string(where);
+  explicit ProvedMesh(const SocketMeshOptions& options) : options_(options) {
+    if (options.one_host)
+      listen_locally();
+    else
+      listen_at_interface();
   }
 
   const std::string& endpoint() const override { return endpoint_; }
@@ -172,13 +214,41 @@ class TcpSocketMesh final : public SocketMesh {
   }
 
  private:
+  /// Half the time of the loopback's.
+  void listen_locally() {
+    const Nonce drawn = random_nonce();
+    endpoint_ = fmt::format("@hymn-{}-{}-", options_.service, ::getpid());
+    for (std::size_t i = 0; i < 8; ++i)
+      endpoint_ += fmt::format("{:02x}", std::to_integer<unsigned>(drawn[i]));
+    listen_at_address(parse_address(endpoint_));
+  }
+
+  void listen_at_interface() {
+    const auto chosen =
+        choose_interface(interface_addresses(), options_.interface, false, "HYMN_INTERFACE");
+    Endpoint where(chosen.address, 0);
+    endpoint_ = to_string(where);
+    listen_at_address(address_of(where));
+    auto size = static_cast<socklen_t>(where.capacity());
+    ::getsockname(listener_.number(), where.data(), &size);
+    endpoint_ = to_string(where);
+  }
+
+  void listen_at_address(const Address& address) {
+    listener_ = new_socket(address.family());
+    if (::bind(listener_.number(), address.data(), address.size) != 0 ||
+        ::listen(listener_.number(), SOMAXCONN) != 0)
+      throw NetworkError(fmt::format("rank {} cannot listen at {}: {}", options_.rank, endpoint_,
+                                     std::strerror(errno)));
+  }
+
   Descriptor& socket_of(int rank) { return sockets_[static_cast<std::size_t>(rank)]; }
 
   void reach(int peer, const std::vector<std::string>& endpoints, Deadline deadline) {
     const std::string& text = endpoints[static_cast<std::size_t>(peer)];
     try {
       socket_of(peer) =
-          Caller(options_.rank, peer, deadline).call(parse_endpoint(text), token_, options_.service);
+          Caller(options_.rank, peer, deadline).call(parse_address(text), token_, options_.service);
     } catch (const NetworkError& error) {
       throw NetworkError(
           fmt::format("rank {} at {} cannot be reached: {}", peer, text, error.problem()),
@@ -256,7 +326,7 @@ class TcpSocketMesh final : public SocketMesh {
 }  // namespace
 
 std::unique_ptr<SocketMesh> listen_for_mesh(const SocketMeshOptions& options) {
-  return std::make_unique<TcpSocketMesh>(options);
+  return std::make_unique<ProvedMesh>(options);
 }
 
 std::string new_mesh_token() { return Token::random().text(); }

@@ -20,7 +20,7 @@ namespace hymn {
 struct SocketMeshOptions {
   int rank = 0;
   int size = 1;
-  bool one_host = true;        ///< the loopback is enough
+  bool one_host = true;        ///< local sockets are enough; else TCP
   std::string interface = {};  ///< as HYMN_INTERFACE
   std::string service = {};    ///< what the connections are for
 };

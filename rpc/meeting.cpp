@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <utility>
 
+#include "base/config.hpp"
 #include "base/kernel_namespace.hpp"
 #include "control/socket_mesh.hpp"
 #include "hymn/error.hpp"
@@ -118,11 +118,11 @@ Acquaintance meet(const std::shared_ptr<Store>& store, const std::string& name, 
     known.pids.push_back(is_near ? other.pid : 0);
   }
   require_own_names(known.workers);
-  const char* const interface = std::getenv("HYMN_INTERFACE");
+  const std::string interface = Config::from_environment().interface;
   const auto mesh = listen_for_mesh({.rank = rank,
                                      .size = size,
-                                     .one_host = one_host,
-                                     .interface = interface != nullptr ? interface : "",
+                                     .one_host = one_host && interface.empty(),
+                                     .interface = interface,
                                      .service = "rpc"});
   if (rank == 0) meeting.say("token", bytes_of(new_mesh_token()));
   meeting.say("where", bytes_of(mesh->endpoint()));

@@ -24,9 +24,13 @@ namespace {
 using namespace std::chrono_literals;
 
 struct Meshes {
-  explicit Meshes(int size) {
+  explicit Meshes(int size, bool is_local = false) {
     for (int rank = 0; rank < size; ++rank) {
-      meshes.push_back(listen_for_mesh({.rank = rank, .size = size, .service = "test"}));
+      meshes.push_back(listen_for_mesh({.rank = rank,
+                                        .size = size,
+                                        .one_host = is_local,
+                                        .interface = is_local ? "" : "lo",
+                                        .service = "test"}));
       endpoints.push_back(meshes.back()->endpoint());
     }
   }
@@ -52,9 +56,9 @@ void expect_echo(int from, int to) {
   EXPECT_EQ(got, sent);
 }
 
-TEST(SocketMesh, ConnectsEveryTwo) {
+void connect_every_two(bool is_local) {
   constexpr int size = 4;
-  Meshes all(size);
+  Meshes all(size, is_local);
   const std::string token = new_mesh_token();
   std::vector<std::vector<Descriptor>> sockets(size);
   std::vector<std::thread> threads;
@@ -68,6 +72,9 @@ TEST(SocketMesh, ConnectsEveryTwo) {
       if (i != j) expect_echo(sockets[i][j].number(), sockets[j][i].number());
     }
 }
+
+TEST(SocketMesh, ConnectsEveryTwo) { connect_every_two(false); }
+TEST(SocketMesh, ConnectsEveryTwoOfOneHost) { connect_every_two(true); }
 
 TEST(SocketMesh, RefusesWhoDoesNotKnowTheToken) {
   Meshes all(2);
