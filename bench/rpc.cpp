@@ -1,5 +1,6 @@
-// What a call between two workers of one host costs: empty, with 1 MB, by one caller and by several.
-//   bench_rpc [--seconds S] [--callers N]
+// What a call between two workers of one host costs: empty, with 1 MB, by one caller and by
+// several.
+//   bench_rpc [--seconds S] [--callers N] [--calls N]
 //
 // Two processes, which meet in a file. Prints one line for each case.
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +31,15 @@ const auto take = hymn::rpc::register_function("bench.take", [](const hymn::rpc:
 struct Options {
   double seconds = 1;
   int callers = 8;
+  long calls = 0;
 };
+
+long resident_kb() {
+  std::ifstream file("/proc/self/statm");
+  long pages = 0;
+  file >> pages >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE) / 1024;
+}
 
 /// The median of one caller's calls in microseconds.
 double latency_us(double seconds, const std::function<void()>& call) {
@@ -63,12 +73,12 @@ double calls_a_second(double seconds, int callers, const std::function<long()>& 
 void measure(hymn::rpc::Agent& agent, const Options& options) {
   const auto empty = [&] { agent.rpc_sync(1, do_nothing); };
   (void)latency_us(0.2, empty);
-  fmt::print("empty call, 1 caller        {:8.1f} us (median)\n", latency_us(options.seconds, empty));
+  fmt::print("empty call, 1 caller        {:8.1f} us (median)\n",
+             latency_us(options.seconds, empty));
   const hymn::rpc::Buffer megabyte(1 << 20);
   std::fill(megabyte.bytes().begin(), megabyte.bytes().end(), std::byte{7});
   const double us = latency_us(options.seconds, [&] { agent.rpc_sync(1, take, megabyte); });
-  fmt::print("1 MB call, 1 caller         {:8.1f} us (median), {:.2f} GB/s\n", us,
-             1.048576e3 / us);
+  fmt::print("1 MB call, 1 caller         {:8.1f} us (median), {:.2f} GB/s\n", us, 1.048576e3 / us);
   for (const int callers : {1, options.callers}) {
     const double rate = calls_a_second(options.seconds, callers, [&] {
       empty();
@@ -83,6 +93,11 @@ void measure(hymn::rpc::Agent& agent, const Options& options) {
     return 64L;
   });
   fmt::print("empty calls, 64 in flight   {:8.0f} calls/s\n", rate);
+  const long before = resident_kb();
+  for (long i = 0; i < options.calls; ++i) empty();
+  if (options.calls > 0)
+    fmt::print("{} calls                 {} KB before, {} KB after\n", options.calls, before,
+               resident_kb());
 }
 
 void run(const std::string& file, int rank, const Options& options) {
@@ -99,6 +114,7 @@ int main(int argc, char** argv) {
   CLI::App app("The cost of calls between two workers of one host");
   app.add_option("--seconds", options.seconds, "for each case");
   app.add_option("--callers", options.callers, "threads, where there are several");
+  app.add_option("--calls", options.calls, "so many more, to see what memory they leave");
   CLI11_PARSE(app, argc, argv);
   const std::string file = fmt::format("/tmp/hymn-bench-rpc-{}", ::getpid());
   const pid_t child = ::fork();

@@ -280,7 +280,8 @@ class ProvedMesh final : public SocketMesh {
   }
 
   void accept_guest() {
-    Descriptor socket(::accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Descriptor socket(
+        ::accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
     if (guests_.size() >= most_guests + waited_for().size()) guests_.pop_front();
     guests_.push_back(Guest{std::move(socket), ServerHandshake(token_, options_.service)});

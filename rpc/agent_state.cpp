@@ -46,10 +46,8 @@ AgentState::AgentState(Acquaintance known, const AgentOptions& options)
       departures_(workers_.size()),
       engine_(options.threads,
               {.message = [this](int rank, Message message) { take(rank, std::move(message)); },
-               .lost =
-                   [this](int rank, const std::string& why) {
-                     lose(rank, {Departure::Kind::lost, why});
-                   },
+               .lost = [this](int rank,
+                              const std::string& why) { lose(rank, {Departure::Kind::lost, why}); },
                .overdue = [this](TimePoint now) { return end_overdue(now); }}) {}
 
 AgentState::~AgentState() {
@@ -125,7 +123,8 @@ std::exception_ptr AgentState::gone_error(int rank, const std::string& what) con
       return std::make_exception_ptr(AbortedError(
           fmt::format("{} (rank {}) has aborted its agent: {}", name, rank, gone.why), context));
     case Departure::Kind::none:
-    case Departure::Kind::lost: break;
+    case Departure::Kind::lost:
+      break;
   }
   return std::make_exception_ptr(
       PeerError(fmt::format("{} (rank {}) is lost: {}", name, rank, gone.why), context));
@@ -226,35 +225,49 @@ void AgentState::take(int from, Message message) {
     (void)context->add_worker(from);
   if (is_answered_kind(kind)) shutdown_.note_arrived();
   switch (kind) {
-    case MessageKind::request: serve(from, std::move(message)); return;
+    case MessageKind::request:
+      serve(from, std::move(message));
+      return;
     case MessageKind::fetch:
-    case MessageKind::made: serve_value(from, message); return;
+    case MessageKind::made:
+      serve_value(from, message);
+      return;
     case MessageKind::response:
-    case MessageKind::failure: finish_call(message); return;
+    case MessageKind::failure:
+      finish_call(message);
+      return;
     case MessageKind::fork_added:
     case MessageKind::fork_known:
     case MessageKind::fork_settled:
-    case MessageKind::fork_dropped: refs_.take(from, message); return;
+    case MessageKind::fork_dropped:
+      refs_.take(from, message);
+      return;
     case MessageKind::shutdown_ask:
     case MessageKind::shutdown_tell:
-    case MessageKind::shutdown_done: shutdown_.take(from, message); return;
-    case MessageKind::context_released: contexts_.release(message.head.context, from); return;
+    case MessageKind::shutdown_done:
+      shutdown_.take(from, message);
+      return;
+    case MessageKind::context_released:
+      contexts_.release(message.head.context, from);
+      return;
     case MessageKind::abort:
       lose(from, {Departure::Kind::aborted, message.name});
       return;
-    case MessageKind::goodbye: lose(from, {Departure::Kind::left, {}}); return;
+    case MessageKind::goodbye:
+      lose(from, {Departure::Kind::left, {}});
+      return;
   }
 }
 
 void AgentState::serve(int from, Message message) {
-  const auto call = std::make_shared<ServedCall>(shared_from_this(), from, message.head,
-                                                 std::move(message.name));
+  const auto call =
+      std::make_shared<ServedCall>(shared_from_this(), from, message.head, std::move(message.name));
   auto packed = std::make_shared<Packed>(std::move(message.packed));
-  engine_.submit([call, packed, type = message.head.type,
-                  context = contexts_.find(message.head.context)] {
-    const ContextScope scope(context);
-    call->run(*packed, type);
-  });
+  engine_.submit(
+      [call, packed, type = message.head.type, context = contexts_.find(message.head.context)] {
+        const ContextScope scope(context);
+        call->run(*packed, type);
+      });
 }
 
 void AgentState::serve_value(int from, const Message& message) {
@@ -345,8 +358,7 @@ void AgentState::end(const std::string& reason, MessageKind farewell) {
   for (const Call& call : calls_.take_all())
     call.pending->failed(std::make_exception_ptr(AbortedError(
         fmt::format("the agent has ended: {}", reason),
-        {.rank = rank_,
-         .operation = fmt::format("{} at {}", call.what, worker(call.rank).name)})));
+        {.rank = rank_, .operation = fmt::format("{} at {}", call.what, worker(call.rank).name)})));
   shutdown_.stop();
   for (const WorkerInfo& each : workers_)
     if (Link* const link = engine_.link(each.rank)) link->drain(limit);

@@ -43,8 +43,8 @@ class CallWait {
 
 struct Call {
   PendingPtr pending{};
-  int rank = -1;          ///< who is called
-  std::string what{};     ///< "add"
+  int rank = -1;       ///< who is called
+  std::string what{};  ///< "add"
   TimePoint started{};
   TimePoint limit = TimePoint::max();
 };

@@ -1,11 +1,11 @@
 // The threads of an agent, and those that wait for its calls.
 //
 // One thread at a time leads: it alone reads the links, and passes on what has come. Whoever waits
-// for a call leads if nobody else does, so that its answer wakes it and nobody else. Requests become
-// jobs. A thread of the engine's that leads runs a job itself, and goes on leading afterwards; if
-// that takes long, or nobody leads any more, the thread that stands by takes the lead. It looks
-// every now and then, for waking it with each call would cost more than the call. Threads that wait
-// for calls do not count; others take their places.
+// for a call leads if nobody else does, so that its answer wakes it and nobody else. Requests
+// become jobs. A thread of the engine's that leads runs a job itself, and goes on leading
+// afterwards; if that takes long, or nobody leads any more, the thread that stands by takes the
+// lead. It looks every now and then, for waking it with each call would cost more than the call.
+// Threads that wait for calls do not count; others take their places.
 #pragma once
 
 #include <atomic>
@@ -68,8 +68,8 @@ class Engine {
   void await(CallWait& call, Deadline deadline);
   /// Who leads looks again whether its call has ended, unless that is this thread.
   void wake_other_leader();
-  /// Around each other wait of a thread of this engine. Throws ResourceError where no thread is left
-  /// that could go on.
+  /// Around each other wait of a thread of this engine. Throws ResourceError where no thread is
+  /// left that could go on.
   void begin_wait();
   void end_wait();
   /// What this thread leads, others lead from now on; but for this one.

@@ -93,9 +93,10 @@ class ErrorTypes {
  private:
   template <class E>
   void add_standard(std::string name) {
-    add(typeid(E), typeid(Thrown<E>), std::move(name), [](const std::string& text, const RemoteOrigin& origin) {
-      return std::make_exception_ptr(Thrown<E>(origin, text));
-    });
+    add(typeid(E), typeid(Thrown<E>), std::move(name),
+        [](const std::string& text, const RemoteOrigin& origin) {
+          return std::make_exception_ptr(Thrown<E>(origin, text));
+        });
   }
   ErrorTypes() {
     add_standard<std::runtime_error>("std::runtime_error");
@@ -197,21 +198,30 @@ std::exception_ptr hymn_error(const ErrorWire& wire, const RemoteOrigin& origin)
     return std::make_exception_ptr(Thrown<E>(origin, wire.text, context));
   };
   switch (static_cast<ErrorKind>(wire.kind)) {
-    case ErrorKind::usage: return made(std::type_identity<UsageError>());
-    case ErrorKind::unsupported: return made(std::type_identity<UnsupportedError>());
-    case ErrorKind::config: return made(std::type_identity<ConfigError>());
+    case ErrorKind::usage:
+      return made(std::type_identity<UsageError>());
+    case ErrorKind::unsupported:
+      return made(std::type_identity<UnsupportedError>());
+    case ErrorKind::config:
+      return made(std::type_identity<ConfigError>());
     case ErrorKind::timeout:
       return std::make_exception_ptr(
           Thrown<TimeoutError>(origin, wire.text, Duration(wire.waited_ns), context));
-    case ErrorKind::aborted: return made(std::type_identity<AbortedError>());
-    case ErrorKind::peer: return made(std::type_identity<PeerError>());
-    case ErrorKind::network: return made(std::type_identity<NetworkError>());
-    case ErrorKind::store: return made(std::type_identity<StoreError>());
+    case ErrorKind::aborted:
+      return made(std::type_identity<AbortedError>());
+    case ErrorKind::peer:
+      return made(std::type_identity<PeerError>());
+    case ErrorKind::network:
+      return made(std::type_identity<NetworkError>());
+    case ErrorKind::store:
+      return made(std::type_identity<StoreError>());
     case ErrorKind::backend:
       return std::make_exception_ptr(
           Thrown<BackendError>(origin, wire.text, wire.backend, wire.code, context));
-    case ErrorKind::resource: return made(std::type_identity<ResourceError>());
-    case ErrorKind::internal: break;
+    case ErrorKind::resource:
+      return made(std::type_identity<ResourceError>());
+    case ErrorKind::internal:
+      break;
   }
   return std::make_exception_ptr(Thrown<Error>(origin, ErrorKind::internal, wire.text, context));
 }

@@ -86,9 +86,9 @@ void require_own_names(const std::vector<WorkerInfo>& workers) {
     if (each.name.empty()) throw UsageError(fmt::format("rank {} has no name", each.rank));
     const auto [found, is_new] = ranks.emplace(each.name, each.rank);
     if (!is_new)
-      throw UsageError(fmt::format("ranks {} and {} are both called {}", found->second, each.rank,
-                                   each.name),
-                       {.remedy = "give each worker a name of its own"});
+      throw UsageError(
+          fmt::format("ranks {} and {} are both called {}", found->second, each.rank, each.name),
+          {.remedy = "give each worker a name of its own"});
   }
 }
 

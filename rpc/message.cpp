@@ -75,8 +75,7 @@ std::size_t OutMessage::pieces(std::span<iovec> to) const {
   };
   add(start_.data(), start_.size());
   add(message_.packed.body.data(), message_.packed.body.size());
-  for (const Buffer& buffer : message_.packed.buffers)
-    add(buffer.bytes().data(), buffer.size());
+  for (const Buffer& buffer : message_.packed.buffers) add(buffer.bytes().data(), buffer.size());
   return count;
 }
 

@@ -21,21 +21,21 @@
 namespace hymn::rpc::detail {
 
 enum class MessageKind : std::uint16_t {
-  request = 1,     ///< call a function
-  fetch,           ///< a copy of a value
-  made,            ///< tell when a value is there
-  response,        ///< to any of these
-  failure,         ///< the same, with an error
-  fork_added,      ///< to the owner: the sender holds a reference that another worker gave it
-  fork_known,      ///< the owner's answer
-  fork_settled,    ///< to who gave it: it need not keep its own any longer
-  fork_dropped,    ///< to the owner: the sender holds it no longer
-  shutdown_ask,    ///< how many calls have you made and served?
-  shutdown_tell,   ///< the answer of who has come to shutdown() and is idle
-  shutdown_done,   ///< nothing is in flight anywhere
+  request = 1,       ///< call a function
+  fetch,             ///< a copy of a value
+  made,              ///< tell when a value is there
+  response,          ///< to any of these
+  failure,           ///< the same, with an error
+  fork_added,        ///< to the owner: the sender holds a reference that another worker gave it
+  fork_known,        ///< the owner's answer
+  fork_settled,      ///< to who gave it: it need not keep its own any longer
+  fork_dropped,      ///< to the owner: the sender holds it no longer
+  shutdown_ask,      ///< how many calls have you made and served?
+  shutdown_tell,     ///< the answer of who has come to shutdown() and is idle
+  shutdown_done,     ///< nothing is in flight anywhere
   context_released,  ///< a pass has ended
-  abort,           ///< the sender ends at once
-  goodbye,         ///< the sender ends in good order
+  abort,             ///< the sender ends at once
+  goodbye,           ///< the sender ends in good order
 };
 
 /// Flags of a request.

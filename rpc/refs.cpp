@@ -116,13 +116,19 @@ std::shared_ptr<OwnedValue> RefTable::erase_if_unused(Owned::iterator place) {
 
 void RefTable::take(int from, const Message& message) {
   switch (message.head.kind) {
-    case MessageKind::fork_added: add_fork(from, message); return;
-    case MessageKind::fork_dropped: drop_fork(message); return;
+    case MessageKind::fork_added:
+      add_fork(from, message);
+      return;
+    case MessageKind::fork_dropped:
+      drop_fork(message);
+      return;
     case MessageKind::fork_known:
       post_(message.head.forker,
             about_fork(MessageKind::fork_settled, id_of(message), fork_of(message)));
       return;
-    case MessageKind::fork_settled: settle(fork_of(message)); return;
+    case MessageKind::fork_settled:
+      settle(fork_of(message));
+      return;
     case MessageKind::request:
     case MessageKind::fetch:
     case MessageKind::made:
@@ -133,7 +139,8 @@ void RefTable::take(int from, const Message& message) {
     case MessageKind::shutdown_done:
     case MessageKind::context_released:
     case MessageKind::abort:
-    case MessageKind::goodbye: return;
+    case MessageKind::goodbye:
+      return;
   }
 }
 

@@ -13,9 +13,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <utility>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "hymn/rpc_ref.hpp"

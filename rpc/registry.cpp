@@ -36,18 +36,17 @@ std::uint64_t Signature::number() const {
 
 std::string Signature::text() const {
   std::string text = type_text(*types.front()) + " (";
-  for (std::size_t i = 1; i < types.size(); ++i)
-    text += (i > 1 ? ", " : "") + type_text(*types[i]);
+  for (std::size_t i = 1; i < types.size(); ++i) text += (i > 1 ? ", " : "") + type_text(*types[i]);
   return text + ")";
 }
 
 void add_function(std::string name, Signature signature, Handler handler,
                   const std::source_location& where) {
   const std::string_view path = where.file_name();
-  KnownFunction function{.signature = std::move(signature),
-                         .handler = std::move(handler),
-                         .site = fmt::format("{}:{}", path.substr(path.rfind('/') + 1),
-                                             where.line())};
+  KnownFunction function{
+      .signature = std::move(signature),
+      .handler = std::move(handler),
+      .site = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), where.line())};
   function.type = function.signature.number();
   Registry::instance().add(std::move(name), std::move(function));
 }

@@ -174,8 +174,7 @@ bool Shutdown::round(Lock& lock, Deadline deadline) {
   if (const auto ranks = missing(); !ranks.empty())
     throw TimeoutError(fmt::format("ranks {} have not come to shutdown(), or wait for calls",
                                    fmt::join(ranks, ", ")),
-                       Duration{0},
-                       {.rank = rank_, .operation = "shutdown", .missing = ranks});
+                       Duration{0}, {.rank = rank_, .operation = "shutdown", .missing = ranks});
   told_[rank_] = counts();
   return others == living();
 }

@@ -63,9 +63,9 @@ struct Packed {
   std::vector<Buffer> buffers{};
   std::vector<std::shared_ptr<RefState>> refs{};
   // Of values that have gradients (hymn/rpc_context.hpp):
-  std::uint64_t context = 0;  ///< 0: none
-  std::uint64_t message = 0;  ///< the number of this message in it
-  int from = -1;              ///< who has sent it
+  std::uint64_t context = 0;                    ///< 0: none
+  std::uint64_t message = 0;                    ///< the number of this message in it
+  int from = -1;                                ///< who has sent it
   std::vector<std::shared_ptr<void>> values{};  ///< what they depend on, where it is sent
   std::weak_ptr<AgentState> agent{};            ///< whose call it is, where it has arrived
   std::shared_ptr<void> source{};               ///< what they come from, where it has arrived

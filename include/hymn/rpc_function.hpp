@@ -103,8 +103,8 @@ void give_result(const AnswerPtr& answer, R result) {
   else if constexpr (Object<R>)
     answer->give(pack(result));
   else
-    answer->fail(std::make_exception_ptr(UsageError(
-        "the result of this function cannot be sent", {.remedy = "call it by remote()"})));
+    answer->fail(std::make_exception_ptr(UsageError("the result of this function cannot be sent",
+                                                    {.remedy = "call it by remote()"})));
 }
 
 template <class R>

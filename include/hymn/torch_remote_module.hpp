@@ -19,9 +19,9 @@ namespace hymn::torch {
 inline std::string worker_of_device(const std::string& remote_device) {
   const std::size_t slash = remote_device.find('/');
   if (slash != std::string::npos && remote_device.substr(slash + 1) != "cpu")
-    throw UsageError("modules live in the memory of the host, not on " +
-                         remote_device.substr(slash + 1),
-                     {.remedy = "give the name of a worker, or that and \"/cpu\""});
+    throw UsageError(
+        "modules live in the memory of the host, not on " + remote_device.substr(slash + 1),
+        {.remedy = "give the name of a worker, or that and \"/cpu\""});
   return remote_device.substr(0, slash);
 }
 
@@ -41,19 +41,18 @@ class ModuleKind<Module, Output, void(Args...), void(Inputs...)> {
   explicit ModuleKind(const std::string& name)
       : make(rpc::register_function(
             name + ".make", [](Args... args) { return std::make_shared<Module>(args...); })),
-        forward(rpc::register_function(name + ".forward",
-                                       [](Ref module, Inputs... inputs) {
-                                         return module.local_value()->forward(inputs...);
-                                       })),
-        parameters(rpc::register_function(
-            name + ".parameters",
-            [](Ref module) {
-              // Values alone: they are no part of a pass.
-              std::vector<at::Tensor> values;
-              for (const auto& each : module.local_value()->parameters())
-                values.push_back(each.detach());
-              return values;
-            })),
+        forward(rpc::register_function(
+            name + ".forward",
+            [](Ref module, Inputs... inputs) { return module.local_value()->forward(inputs...); })),
+        parameters(rpc::register_function(name + ".parameters",
+                                          [](Ref module) {
+                                            // Values alone: they are no part of a pass.
+                                            std::vector<at::Tensor> values;
+                                            for (const auto& each :
+                                                 module.local_value()->parameters())
+                                              values.push_back(each.detach());
+                                            return values;
+                                          })),
         parameter_refs(rpc::register_function(name + ".parameter_refs", [](Ref module) {
           std::vector<rpc::RemoteRef<at::Tensor>> refs;
           rpc::Agent agent = rpc::Agent::current();

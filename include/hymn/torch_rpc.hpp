@@ -37,8 +37,7 @@ inline void backward(const rpc::Agent& agent, const distributed::Context& contex
   for (const at::Tensor& root : roots) {
     if (!root.requires_grad() || root.numel() != 1)
       throw UsageError("backward() begins with scalars that require gradients");
-    starts.push_back(
-        detail::TorchGraph::edge_of(::torch::autograd::impl::gradient_edge(root)));
+    starts.push_back(detail::TorchGraph::edge_of(::torch::autograd::impl::gradient_edge(root)));
     ones.push_back(at::ones_like(root.detach()));
   }
   if (starts.empty()) throw UsageError("backward() needs a root");
@@ -156,8 +155,7 @@ class DistributedOptimizer {
   void step(const distributed::Context& context) {
     std::vector<Future<void>> steps;
     for (const auto& part : parts_)
-      steps.push_back(
-          agent_.rpc_async(part.owner(), detail::step_function, part, context.id()));
+      steps.push_back(agent_.rpc_async(part.owner(), detail::step_function, part, context.id()));
     for (const auto& each : steps) each.get();
   }
 

@@ -24,7 +24,10 @@ using ::torch::autograd::Edge;
 class ReceivedFrom final : public ::torch::autograd::Node {
  public:
   explicit ReceivedFrom(const rpc::detail::Packed& packed)
-      : agent_(packed.agent), from_(packed.from), context_(packed.context), message_(packed.message) {}
+      : agent_(packed.agent),
+        from_(packed.from),
+        context_(packed.context),
+        message_(packed.message) {}
 
   int from() const { return from_; }
   std::uint64_t message() const { return message_; }

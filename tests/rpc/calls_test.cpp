@@ -26,18 +26,16 @@ const auto join_texts = rpc::register_function(
       return text;
     });
 const auto do_nothing = rpc::register_function("test.nothing", [] {});
-const auto sleep_for = rpc::register_function("test.sleep", [](int ms) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-});
+const auto sleep_for = rpc::register_function(
+    "test.sleep", [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
 const auto name_here =
     rpc::register_function("test.name", [] { return rpc::Agent::current().self().name; });
-const auto twice =
-    rpc::register_function("test.twice", [](const rpc::Buffer& given) {
-      rpc::Buffer result(given.size());
-      std::transform(given.as<int>().begin(), given.as<int>().end(), result.as<int>().begin(),
-                     [](int value) { return 2 * value; });
-      return result;
-    });
+const auto twice = rpc::register_function("test.twice", [](const rpc::Buffer& given) {
+  rpc::Buffer result(given.size());
+  std::transform(given.as<int>().begin(), given.as<int>().end(), result.as<int>().begin(),
+                 [](int value) { return 2 * value; });
+  return result;
+});
 /// Down, one worker after the other.
 const auto descend = rpc::register_function("test.descend", [](int depth) -> int {
   if (depth == 0) return 0;
@@ -70,9 +68,8 @@ RANK_TEST(RpcCalls, AreFutures) {
   rpc::Agent agent = make_agent(world);
   std::vector<Future<double>> sums;
   for (int i = 0; i < 100; ++i)
-    sums.push_back(agent.rpc_async(next_name(world), add, i, 1.0).then([](double sum) {
-      return 10 * sum;
-    }));
+    sums.push_back(
+        agent.rpc_async(next_name(world), add, i, 1.0).then([](double sum) { return 10 * sum; }));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)].get(), 10 * (i + 1.0));
   EXPECT_EQ(agent.rpc_sync(next_name(world), ask_later, 3), 3.5);
   agent.shutdown();
@@ -188,9 +185,9 @@ RANK_TEST(RpcCalls, AreWaitedForAtTheEnd) {
     if (left == 0)
       ++reached;
     else
-      (void)agent.rpc_async<void>((agent.self().rank + 1) %
-                                      static_cast<int>(agent.workers().size()),
-                                  "test.chain", left - 1);
+      (void)agent.rpc_async<void>(
+          (agent.self().rank + 1) % static_cast<int>(agent.workers().size()), "test.chain",
+          left - 1);
   });
   const int before = reached;
   world.group().barrier();

@@ -54,11 +54,8 @@ using Ran = std::vector<std::pair<int, int>>;
 TEST(BackwardRun, RunsEachNodeOnceWhenAllHasCome) {
   Ran ran;
   // 4 goes to 3 and 2, both to 1.
-  distributed::BackwardRun<ToyGraph> run(ToyGraph({{4, {1, {{3, 0}, {2, 0}}}},
-                                                   {3, {2, {{1, 0}}}},
-                                                   {2, {3, {{1, 1}}}},
-                                                   {1, {1, {}, 2}}},
-                                                  &ran));
+  distributed::BackwardRun<ToyGraph> run(ToyGraph(
+      {{4, {1, {{3, 0}, {2, 0}}}}, {3, {2, {{1, 0}}}}, {2, {3, {{1, 1}}}}, {1, {1, {}, 2}}}, &ran));
   run.expect({{4, 0}});
   run.give({{4, 0}}, {5});
   EXPECT_EQ(ran, (Ran{{4, 5}, {3, 5}, {2, 5}, {1, 25}}));

@@ -32,10 +32,9 @@ const auto fail = rpc::register_function("test.fail", [](const std::string& how)
   if (how == "code") throw BackendError("it broke", "NCCL", 5);
   if (how == "timeout") throw TimeoutError("too slow", std::chrono::seconds(3), {.missing = {2}});
 });
-const auto fail_further =
-    rpc::register_function("test.fail_further", [](int rank, const std::string& how) {
-      rpc::Agent::current().rpc_sync(rank, fail, how);
-    });
+const auto fail_further = rpc::register_function(
+    "test.fail_further",
+    [](int rank, const std::string& how) { rpc::Agent::current().rpc_sync(rank, fail, how); });
 
 template <class E>
 void expect_thrown(rpc::Agent& agent, int rank, const std::string& how, const std::string& text) {

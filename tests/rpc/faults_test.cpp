@@ -21,9 +21,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 const auto echo = rpc::register_function("fault.echo", [](int value) { return value; });
-const auto sleep_long = rpc::register_function("fault.sleep", [](int ms) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-});
+const auto sleep_long = rpc::register_function(
+    "fault.sleep", [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
 const auto end_here = rpc::register_function("fault.end", [] { ::raise(SIGKILL); });
 const auto make_text =
     rpc::register_function("fault.text", [](const std::string& text) { return text; });
@@ -32,9 +31,8 @@ const auto read_text = rpc::register_function(
 const auto take_ref =
     rpc::register_function("fault.take", [](const rpc::RemoteRef<std::string>&) {});
 /// Through a worker between.
-const auto end_behind = rpc::register_function("fault.end_behind", [](int rank) {
-  rpc::Agent::current().rpc_sync(rank, end_here);
-});
+const auto end_behind = rpc::register_function(
+    "fault.end_behind", [](int rank) { rpc::Agent::current().rpc_sync(rank, end_here); });
 
 /// Worker processes that meet in a file. Each runs its body; a complaint is what it returns.
 class Workers {
@@ -217,7 +215,7 @@ TEST(RpcFaults, WhoNeverEndsIsNamed) {
 
 /// Kills at random moments: calls end, with the right rank, and so does every survivor's end.
 TEST(RpcFaults, CampaignOfKills) {
-  const char* const wanted = std::getenv("HYMN_RPC_KILLS");
+  const char* const wanted = std::getenv("RPC_KILLS");
   const int kills = wanted != nullptr ? std::atoi(wanted) : 12;
   std::mt19937 random(7);
   for (int round = 0; round < kills; ++round) {

@@ -48,8 +48,8 @@ const auto add_there =
     });
 const auto pass_back = rpc::register_function(
     "test.pass_back", [](const rpc::RemoteRef<Counter>& counter) { return counter; });
-const auto ignore = rpc::register_function(
-    "test.ignore", [](const std::vector<rpc::RemoteRef<Counter>>&) {});
+const auto ignore =
+    rpc::register_function("test.ignore", [](const std::vector<rpc::RemoteRef<Counter>>&) {});
 
 void expect_soon(const std::function<bool()>& holds, const char* what) {
   for (int i = 0; i < 500 && !holds(); ++i) std::this_thread::sleep_for(10ms);

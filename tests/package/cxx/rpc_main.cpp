@@ -7,7 +7,7 @@
 
 namespace {
 const auto add = hymn::rpc::register_function("add", [](int a, int b) { return a + b; });
-}
+}  // namespace
 
 int main() {
   hymn::World world;

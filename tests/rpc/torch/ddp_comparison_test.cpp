@@ -106,10 +106,9 @@ void compare_with_remote(Worker& worker, const std::string& device) {
   worker.world.group().barrier();
   require_close(local, found.at(second->weight), "local gradients differ");
   require_close(second->weight.grad(), local, "the pass has changed the parameter's own gradient");
-  require_close(
-      first->weight.grad(),
-      agent.rpc_sync("worker0", remote_gradient, remote.module_ref(), context.id()),
-      "remote gradients differ");
+  require_close(first->weight.grad(),
+                agent.rpc_sync("worker0", remote_gradient, remote.module_ref(), context.id()),
+                "remote gradients differ");
   require_close(remote.forward_async(inputs).get().detach(), first(inputs).detach(),
                 "the remote module gives something else");
 }

@@ -1,5 +1,5 @@
-// A model that is spread over processes: an embedding and a layer at one worker, two layers with each
-// of four trainers.
+// A model that is spread over processes: an embedding and a layer at one worker, two layers with
+// each of four trainers.
 #pragma once
 
 #include <torch/torch.h>
@@ -33,8 +33,7 @@ enum class Reduced : std::uint8_t { nowhere, outside, inside };
 
 class EmbedderImpl : public nn::Module {
  public:
-  EmbedderImpl(int rows, int width)
-      : bag_(register_module("bag", nn::EmbeddingBag(rows, width))) {
+  EmbedderImpl(int rows, int width) : bag_(register_module("bag", nn::EmbeddingBag(rows, width))) {
     const c10::NoGradGuard no_grad;
     bag_->weight.fill_(0.5);
   }

@@ -41,8 +41,8 @@ inline void on_processes(int size, const std::function<void(Worker&)>& body) {
     children.push_back(std::make_unique<Child>([&, rank]() -> std::string {
       ::torch::set_num_threads(1);
       const auto store = std::make_shared<FileStore>(file);
-      World world = World::over(
-          exchange_over(std::make_shared<PrefixStore>("world", store), rank, size));
+      World world =
+          World::over(exchange_over(std::make_shared<PrefixStore>("world", store), rank, size));
       rpc::Agent agent = rpc::Agent::over(store, Worker::name(rank), rank, size);
       Worker worker{world, agent, rank};
       this_worker() = &worker;

@@ -12,9 +12,8 @@ const hymn::torch::ModuleKind<nn::LinearImpl, at::Tensor, void(int, int), void(a
 const hymn::torch::OptimizerKind sgd("training.sgd", [](std::vector<at::Tensor> parameters) {
   return std::make_unique<::torch::optim::SGD>(std::move(parameters), 0.1);
 });
-const auto scale = rpc::register_function("training.scale", [](const at::Tensor& input) {
-  return input * 3;
-});
+const auto scale =
+    rpc::register_function("training.scale", [](const at::Tensor& input) { return input * 3; });
 const auto split = rpc::register_function("training.split", [](const at::Tensor& input) {
   return std::vector<at::Tensor>{input.narrow(0, 0, 1), at::zeros({2}), input.narrow(0, 1, 1)};
 });
@@ -86,9 +85,8 @@ TEST(TorchRpc, ErrorsOfAPassArriveAndNothingIsLeft) {
     const at::Tensor input = at::rand({3}).requires_grad_();
     const distributed::Context context(agent);
     const at::Tensor loss = agent.rpc_sync(1, scale, input).sum();
-    input.register_hook([](const at::Tensor&) -> at::Tensor {
-      throw std::out_of_range("no gradient wanted");
-    });
+    input.register_hook(
+        [](const at::Tensor&) -> at::Tensor { throw std::out_of_range("no gradient wanted"); });
     try {
       hymn::torch::backward(agent, context, {loss});
     } catch (const std::out_of_range&) {

@@ -1,0 +1,288 @@
+// Which of the threads reads the links, which run handlers, and which wait.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/helper_thread.hpp"
+#include "hymn/error.hpp"
+#include "rpc/calls.hpp"
+#include "rpc/engine.hpp"
+#include "rpc/engine_role.hpp"
+
+namespace hymn::rpc::detail {
+namespace {
+
+constexpr std::size_t most_threads = 2048;
+/// How often who stands by looks whether it is to lead: from the first to the second, the longer
+/// nothing happens.
+constexpr Duration shortest_look = std::chrono::microseconds(500);
+constexpr Duration longest_look = std::chrono::milliseconds(100);
+constexpr Duration drowsy_look = std::chrono::milliseconds(2);
+
+std::atomic<std::uint64_t> last_term{0};
+
+}  // namespace
+
+Engine* Engine::of_this_thread() noexcept { return role.engine; }
+
+void Engine::submit(Job job) {
+  Lock lock(mutex_);
+  if (stopping_) return;
+  jobs_.push_back(std::move(job));
+  // The leader runs what it has passed on itself.
+  if ((!leads() || leading.awaits) && running_ < limit_) (void)call_helper(lock);
+}
+
+/// There is work for one more thread. False: none can be had.
+bool Engine::call_helper(Lock& /*held*/) {
+  if (stopping_) return true;
+  if (idle_ > 0) {
+    changed_.notify_one();
+    return true;
+  }
+  if (threads_.size() < most_threads) {
+    try {
+      threads_.push_back(
+          start_helper_thread("hymn rpc", [this] { serve(); }, [](std::string_view) {}));
+      return true;
+    } catch (const ResourceError&) {
+    }
+  }
+  if (stands_by_) look_.notify_one();
+  return stands_by_;
+}
+
+/// Somebody leads soon. False: nobody can be had.
+bool Engine::call_leader(Lock& lock) {
+  is_urgent_ = true;
+  if (!stands_by_) return call_helper(lock);
+  look_.notify_one();
+  return true;
+}
+
+/// Somebody looks soon whether it is to lead.
+bool Engine::keep_standby(Lock& lock) {
+  if (!stands_by_) return call_helper(lock);
+  if (is_drowsy_) look_.notify_one();
+  return true;
+}
+
+bool Engine::leads() const {
+  return lead_ != Lead::nobody && leading.engine == this && leading.term == term_;
+}
+
+void Engine::take_lead() {
+  lead_ = Lead::polls;
+  term_ = ++last_term;
+  ++turns_;
+  is_urgent_ = false;
+  leading = {.engine = this, .term = term_};
+}
+
+void Engine::leave_lead(Lock& lock) {
+  lead_ = Lead::nobody;
+  leading = {};
+  ++turns_;
+  if (waiting_ > 0 || !inbox_.empty())
+    (void)call_leader(lock);
+  else
+    (void)keep_standby(lock);
+}
+
+void Engine::serve() {
+  role = {.engine = this};
+  Lock lock(mutex_);
+  while (!stopping_) {
+    if (has_job()) {
+      run_job(lock);
+    } else if (!stands_by_) {
+      stand_by(lock);
+    } else {
+      ++idle_;
+      changed_.wait(lock);
+      --idle_;
+    }
+  }
+  role = {};
+}
+
+void Engine::run_job(Lock& lock) {
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  ++running_;
+  ++turns_;
+  role.runs = true;
+  if (has_job()) (void)call_helper(lock);
+  if (!stands_by_ && !leads()) (void)keep_standby(lock);
+  lock.unlock();
+  job();
+  job = nullptr;
+  lock.lock();
+  role.runs = false;
+  --running_;
+}
+
+/// `turns_before`: when it looked last.
+bool Engine::should_lead(std::uint64_t turns_before) const {
+  if (lead_ == Lead::polls) return false;
+  if (is_urgent_ && lead_ == Lead::nobody) return true;
+  return turns_ == turns_before;
+}
+
+void Engine::stand_by(Lock& lock) {
+  stands_by_ = true;
+  Duration interval = shortest_look;
+  std::uint64_t turns = turns_ - 1;
+  while (!stopping_ && !has_job() && !should_lead(turns)) {
+    interval = turns == turns_ ? std::min(2 * interval, longest_look) : shortest_look;
+    is_drowsy_ = interval >= drowsy_look;
+    turns = turns_;
+    look_.wait_for(lock, interval);
+  }
+  stands_by_ = is_drowsy_ = false;
+  if (!stopping_ && !has_job()) lead(lock);
+}
+
+void Engine::lead(Lock& lock) {
+  take_lead();
+  while (!stopping_ && leads()) {
+    pass_on(lock);
+    if (!leads()) break;
+    if (has_job()) {
+      work_as_leader(lock);
+    } else if (is_wanted_ && waiting_ <= 1) {
+      // Who waits one call after the other leads itself from the next on.
+      is_wanted_ = false;
+      lead_ = Lead::nobody;
+      ++turns_;
+    } else {
+      take_in(lock, TimePoint::max());
+    }
+  }
+  if (leads()) lead_ = Lead::nobody;
+  leading = {};
+}
+
+void Engine::work_as_leader(Lock& lock) {
+  lead_ = Lead::works;
+  if (!stands_by_ || is_drowsy_) (void)keep_standby(lock);
+  run_job(lock);
+  if (leads()) lead_ = Lead::polls;
+}
+
+/// Waits for what comes next, or what is to be done by then.
+void Engine::take_in(Lock& lock, TimePoint until) {
+  lock.unlock();
+  const TimePoint now = std::chrono::steady_clock::now();
+  wakes_at_ = (now + longest_sleep).time_since_epoch().count();
+  const TimePoint next = events_.overdue(now);
+  lock.lock();
+  // A continuation may have waited: somebody else may read then.
+  if (!leads() || stopping_ || !inbox_.empty()) return;
+  lock.unlock();
+  std::vector<Arrival> arrivals = poll(std::min(next, until));
+  lock.lock();
+  std::move(arrivals.begin(), arrivals.end(), std::back_inserter(inbox_));
+}
+
+/// All that has come, in order, as long as this thread leads.
+void Engine::pass_on(Lock& lock) {
+  while (leads() && !inbox_.empty() && !stopping_) {
+    Arrival arrival = std::move(inbox_.front());
+    inbox_.pop_front();
+    lock.unlock();
+    if (arrival.is_loss)
+      events_.lost(arrival.rank, arrival.why);
+    else
+      events_.message(arrival.rank, std::move(arrival.message));
+    lock.lock();
+  }
+}
+
+void Engine::await(CallWait& call, Deadline deadline) {
+  hand_over_other(this);
+  const bool runs = role.engine == this && role.runs;
+  Lock lock(mutex_);
+  if (runs) --running_;
+  if (has_job()) (void)call_helper(lock);
+  while (!call.is_done() && !stopping_ && !deadline.expired(std::chrono::steady_clock::now())) {
+    if (leads() || lead_ == Lead::nobody) {
+      await_leading(lock, call, deadline);
+    } else {
+      is_wanted_ = true;
+      ++waiting_;
+      lock.unlock();
+      call.block(deadline);
+      lock.lock();
+      --waiting_;
+    }
+  }
+  if (runs) ++running_;
+  lock.unlock();
+  if (!call.is_done()) call.block(deadline);
+}
+
+void Engine::await_leading(Lock& lock, CallWait& call, Deadline deadline) {
+  const bool works = leads() && role.engine == this && role.runs;
+  if (leads())
+    lead_ = Lead::polls;
+  else
+    take_lead();
+  const bool awaited = std::exchange(leading.awaits, true);
+  call.set_polled(true);
+  while (leads() && !stopping_ && !call.is_done() &&
+         !deadline.expired(std::chrono::steady_clock::now())) {
+    pass_on(lock);
+    if (leads() && !call.is_done()) take_in(lock, deadline.when());
+  }
+  call.set_polled(false);
+  leading.awaits = awaited;
+  if (awaited && leads()) return;  // to a wait around this one
+  if (!leads()) {
+    leading = {};
+  } else if (works && inbox_.empty()) {
+    lead_ = Lead::works;
+    (void)keep_standby(lock);
+  } else {
+    leave_lead(lock);
+  }
+}
+
+void Engine::wake_other_leader() {
+  if (leading.engine != this) wake_poll();
+}
+
+void Engine::hand_over() {
+  Lock lock(mutex_);
+  if (leads()) {
+    lead_ = Lead::nobody;
+    (void)call_leader(lock);
+  }
+  leading = {};
+}
+
+void Engine::hand_over_other(const Engine* but) {
+  if (leading.engine != nullptr && leading.engine != but) leading.engine->hand_over();
+}
+
+void Engine::begin_wait() {
+  Lock lock(mutex_);
+  if (role.runs) --running_;
+  const bool can_run = !has_job() || call_helper(lock);
+  const bool can_lead = lead_ != Lead::nobody || call_leader(lock);
+  if ((can_run && can_lead) || stopping_) return;
+  if (role.runs) ++running_;
+  throw ResourceError(fmt::format("{} threads of an agent wait for calls, and there is no other to "
+                                  "read their answers",
+                                  threads_.size()),
+                      {.remedy = "nest calls less deeply, or return futures from handlers"});
+}
+
+void Engine::end_wait() {
+  const std::lock_guard lock(mutex_);
+  if (role.runs) ++running_;
+}
+
+}  // namespace hymn::rpc::detail
