@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/helper_thread.hpp"
-#include "control/process_watch.hpp"
+#include "control/process_state.hpp"
 #include "hymn/error.hpp"
 #include "rpc/engine_role.hpp"
 

@@ -125,6 +125,10 @@ exports_only_its_own() {
   if private_names --defined-only "$(find "$prefix" -name 'libhymn.so')" | comm -23 - "$work/needed" |
     grep .; then
     echo "HYMN_PRIVATE marks these, which neither the command nor simulations nor the preload need" >&2
+    "$(find "$prefix" -name 'libhymn-simulation.so')" "$(find "$prefix" -name 'libhymn-rpc.so')" >"$work/needed"
+  if private_names --defined-only "$(find "$prefix" -name 'libhymn.so')" | comm -23 - "$work/needed" |
+    grep .; then
+    echo "HYMN_PRIVATE marks these, which neither the command nor simulations nor calls need" >&2
     exit 1
   fi
   # Of the public headers none declares what only the command may use.

@@ -132,6 +132,47 @@ RANK_TEST(RpcCalls, HaveLimits) {
   agent.shutdown();
 }
 
+/// Whoever carries a long call out was perhaps the one that reads what comes next.
+RANK_TEST(RpcCalls, AreNotHeldUpByLongOnes) {
+  rpc::Agent agent = make_agent(world);
+  const std::string to = next_name(world);
+  world.group().barrier();
+  for (int round = 0; round < 3; ++round) {
+    const auto slow = agent.rpc_async(to, sleep_for, 400);
+    const auto started = std::chrono::steady_clock::now();
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(agent.rpc_sync(to, add, i, 1), i + 1);
+    EXPECT_LT(std::chrono::steady_clock::now() - started, 300ms);
+    EXPECT_FALSE(slow.is_ready());
+    slow.get();
+  }
+  agent.shutdown();
+}
+
+/// What is chained to a call may call, and wait for that.
+RANK_TEST(RpcCalls, GoOnFromContinuations) {
+  rpc::Agent agent = make_agent(world);
+  const std::string to = next_name(world);
+  world.group().barrier();
+  std::vector<Future<double>> sums;
+  for (int i = 0; i < 20; ++i)
+    sums.push_back(agent.rpc_async(to, add, i, 1).then([&](double sum) {
+      return agent.rpc_sync(to, add, agent.rpc_sync(to, add, sum, 1), 1);
+    }));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)].get(), i + 3);
+  agent.shutdown();
+}
+
+/// Nobody waits for it with a call of its own: threads of the agent read what comes.
+RANK_TEST(RpcCalls, EndWithoutWhoWaits) {
+  rpc::Agent agent = make_agent(world);
+  std::atomic<int> ended{0};
+  for (int i = 0; i < 50; ++i)
+    agent.rpc_async(next_name(world), add, i, 1).on_ready([&] { ++ended; });
+  for (int i = 0; i < 500 && ended < 50; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(ended, 50);
+  agent.shutdown();
+}
+
 RANK_TEST(RpcCalls, BeginNotWhenTheirTimeHasPassed) {
   static std::atomic<int> begun{0};
   static const auto note = rpc::register_function("test.note", [] { ++begun; });
