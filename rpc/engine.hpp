@@ -132,7 +132,7 @@ class Engine {
   int waiting_ = 0;  ///< in await(), without leading
   Lead lead_ = Lead::nobody;
   std::uint64_t term_ = 0;   ///< a new one for each that leads
-  std::uint64_t turns_ = 0;  ///< something has been done
+  std::uint64_t turns_ = 0;  ///< something has been done by who leads
   bool is_wanted_ = false;   ///< who waits would have led
   std::condition_variable look_;
   bool stands_by_ = false;

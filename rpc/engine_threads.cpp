@@ -112,7 +112,6 @@ void Engine::run_job(Lock& lock) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
   ++running_;
-  ++turns_;
   role.runs = true;
   if (has_job()) (void)call_helper(lock);
   if (!stands_by_ && !leads()) (void)keep_standby(lock);
@@ -167,6 +166,7 @@ void Engine::lead(Lock& lock) {
 
 void Engine::work_as_leader(Lock& lock) {
   lead_ = Lead::works;
+  ++turns_;
   if (!stands_by_ || is_drowsy_) (void)keep_standby(lock);
   run_job(lock);
   if (leads()) lead_ = Lead::polls;

@@ -298,16 +298,16 @@ TEST(Future, AttachedWhileTheValueArrives) {
   }
 }
 
-TEST(Promise, TellsOfValuesAndErrors) {
+TEST(Future, TellsOfValuesAndErrors) {
   int told = 0;
-  const Promise<int> value;
+  const hymn::Promise<int> value;
   value.get_future().on_ready([&] { ++told; });
   EXPECT_EQ(told, 0);
   value.set_value(7);
   EXPECT_EQ(told, 1);
   value.get_future().on_ready([&] { ++told; });
   EXPECT_EQ(told, 2);
-  const Promise<void> error;
+  const hymn::Promise<void> error;
   error.get_future().on_ready([&] { ++told; });
   error.set_error(std::make_exception_ptr(UsageError("no")));
   EXPECT_EQ(told, 3);
