@@ -41,6 +41,8 @@ constexpr Result not_ready = 600;
 constexpr Result launch_failed = 719;
 constexpr Result system_not_ready = 802;
 constexpr Result driver_mismatch = 803;
+constexpr Result stream_capture_unsupported = 900;
+constexpr Result stream_capture_invalidated = 901;
 constexpr int attribute_multiprocessors = 16;
 constexpr int attribute_compute_major = 75;
 constexpr int attribute_compute_minor = 76;
@@ -70,6 +72,11 @@ constexpr unsigned ipc_enable_peer_access = 1;
 using CaptureStatus = int;
 constexpr CaptureStatus capture_none = 0;
 constexpr CaptureStatus capture_active = 1;
+/// Which threads' calls may break a capture; of a thread: which captures its own calls may break.
+using CaptureMode = int;
+constexpr CaptureMode capture_global = 0;
+constexpr CaptureMode capture_of_thread = 1;
+constexpr CaptureMode capture_relaxed = 2;
 
 struct Functions {
   Function<Result(unsigned)> init{"cuInit"};
@@ -112,7 +119,11 @@ struct Functions {
   Function<Result(Stream)> destroy_stream{"cuStreamDestroy_v2"};
   /// Of the default streams it tells the context of the thread that asks.
   Function<Result(Stream, Context*)> context_of_stream{"cuStreamGetCtx"};
+  /// From CUDA 12.0 on: a number that no other stream of the process ever has.
+  Function<Result(Stream, unsigned long long*)> id_of_stream{"cuStreamGetId"};
   Function<Result(Stream, CaptureStatus*)> is_capturing{"cuStreamIsCapturing"};
+  /// Of this thread: gives it the mode, and tells what it was.
+  Function<Result(CaptureMode*)> exchange_capture_mode{"cuThreadExchangeStreamCaptureMode"};
   Function<Result(Stream, Event, unsigned)> wait_event{"cuStreamWaitEvent"};
   Function<Result(Event*, unsigned)> make_event{"cuEventCreate"};
   Function<Result(Event)> destroy_event{"cuEventDestroy_v2"};
@@ -131,6 +142,8 @@ struct Functions {
   Function<Result(Module*, const void*)> load_module{"cuModuleLoadData"};
   Function<Result(Module)> unload_module{"cuModuleUnload"};
   Function<Result(Kernel*, Module, const char*)> kernel_of_module{"cuModuleGetFunction"};
+  /// From CUDA 12.4 on.
+  Function<Result(Kernel)> load_kernel{"cuFuncLoad"};
   /// Blocks in x, y, z, threads of a block in x, y, z, bytes of shared memory, stream, arguments.
   Function<Result(Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                   Stream, void**, void**)>

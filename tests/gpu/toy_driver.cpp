@@ -61,7 +61,8 @@ Result cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
   return *bytes = std::size_t{1} << 30, success;
 }
 Result cuDeviceGetAttribute(int* value, int which, Device) {
-  return *value = which == attribute_multiprocessors ? 4 : 9, success;
+  *value = which == attribute_multiprocessors ? hymn::test::multiprocessors_of_toy_gpu : 9;
+  return success;
 }
 Result cuDeviceGetPCIBusId(char* text, int length, Device device) {
   std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
@@ -152,9 +153,9 @@ Result cuStreamWaitEvent(Stream stream, Event event, unsigned flags) {
 Result cuStreamSynchronize(Stream stream) {
   return wait_until([stream] { return stream_of(stream).tasks.empty(); });
 }
-Result cuStreamBeginCapture_v2(Stream stream, int) {
+Result cuStreamBeginCapture_v2(Stream stream, int mode) {
   const std::lock_guard lock(toy->mutex);
-  stream_of(stream).is_capturing = true;
+  hymn::test::toy_begin_capture(stream_of(stream), mode);
   stream_of(stream).graph.clear();
   return success;
 }
@@ -162,6 +163,7 @@ Result cuStreamBeginCapture_v2(Stream stream, int) {
 Result cuStreamEndCapture(Stream stream, void** graph) {
   const std::lock_guard lock(toy->mutex);
   stream_of(stream).is_capturing = false;
+  if (stream_of(stream).is_broken) return stream_capture_invalidated;
   *graph = stream;
   return success;
 }
@@ -176,6 +178,13 @@ Result cuGraphLaunch(void* executable, Stream stream) {
 }
 Result cuGraphExecDestroy(void*) { return success; }
 Result cuGraphDestroy(void*) { return success; }
+
+Result cuStreamGetId(Stream stream, unsigned long long* id) {
+  return functions().id_of_stream.pointer(stream, id);
+}
+Result cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
+  return functions().exchange_capture_mode.pointer(mode);
+}
 
 Result cuEventCreate(Event* event, unsigned flags) {
   return functions().make_event.pointer(event, flags);
@@ -196,6 +205,7 @@ Result cuModuleUnload(Module module) { return functions().unload_module.pointer(
 Result cuModuleGetFunction(Kernel* kernel, Module module, const char* name) {
   return functions().kernel_of_module.pointer(kernel, module, name);
 }
+Result cuFuncLoad(Kernel kernel) { return functions().load_kernel.pointer(kernel); }
 Result cuLaunchKernel(Kernel kernel, unsigned blocks, unsigned y, unsigned z, unsigned threads,
                       unsigned threads_y, unsigned threads_z, unsigned shared_bytes, Stream stream,
                       void** arguments, void** further) {

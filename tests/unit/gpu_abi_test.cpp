@@ -76,7 +76,16 @@ FITS(Cuda, priorities, cuCtxGetStreamPriorityRange);
 FITS(Cuda, make_stream, cuStreamCreateWithPriority);
 FITS(Cuda, destroy_stream, cuStreamDestroy);
 FITS(Cuda, context_of_stream, cuStreamGetCtx);
+#if CUDA_VERSION >= 12000
+FITS(Cuda, id_of_stream, cuStreamGetId);
+#endif
 FITS(Cuda, is_capturing, cuStreamIsCapturing);
+FITS(Cuda, exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
+static_assert(cuda_api::capture_global == CU_STREAM_CAPTURE_MODE_GLOBAL);
+static_assert(cuda_api::capture_of_thread == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(cuda_api::capture_relaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(cuda_api::stream_capture_unsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+static_assert(cuda_api::stream_capture_invalidated == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 FITS(Cuda, wait_event, cuStreamWaitEvent);
 FITS(Cuda, make_event, cuEventCreate);
 FITS(Cuda, destroy_event, cuEventDestroy);
@@ -95,6 +104,9 @@ FITS(Cuda, close_ipc_handle, cuIpcCloseMemHandle);
 FITS(Cuda, load_module, cuModuleLoadData);
 FITS(Cuda, unload_module, cuModuleUnload);
 FITS(Cuda, kernel_of_module, cuModuleGetFunction);
+#if CUDA_VERSION >= 12040
+FITS(Cuda, load_kernel, cuFuncLoad);
+#endif
 FITS(Cuda, launch, cuLaunchKernel);
 static_assert(cuda_api::stream_non_blocking == CU_STREAM_NON_BLOCKING);
 static_assert(cuda_api::event_without_timing == CU_EVENT_DISABLE_TIMING);

@@ -141,6 +141,54 @@ TEST_F(NcclOperations, WhoDependsOnAChannelHearsOfItsEndFirst) {
   channel(0, 0).set_before_abort(nullptr);
 }
 
+// What a message has left undone is read by kernels behind it, too.
+TEST_F(NcclOperations, WhoDependsOnAChannelHearsOfItsPairs) {
+  make_group();
+  int heard = 0;
+  channel(0, 0).set_before_abort([&heard] { ++heard; });
+  const auto pair = channel(0, 0).pair_with(1);
+  EXPECT_FALSE(channel(0, 0).has_any_in_flight());
+  pair->took_off();
+  EXPECT_TRUE(channel(0, 0).has_any_in_flight());
+  pair->landed();
+  channel(0, 0).column_of({0, 1})->abort();
+  EXPECT_EQ(heard, 1);
+  pair->abort();
+  EXPECT_EQ(heard, 2);
+  channel(0, 1).set_before_abort([&heard] { ++heard; });
+  const auto rests = channel(0, 1).pair_with(0);
+  channel(0, 1).rest();
+  rests->abort();
+  EXPECT_EQ(heard, 2) << "its group has ended in good order";
+  channel(0, 0).set_before_abort(nullptr);
+}
+
+// NCCL frees the communicator in ncclCommAbort, also while another thread is about to use it.
+TEST_F(NcclOperations, NothingIsAbortedUnderACallOnIt) {
+  make_group();
+  for (int rank = 0; rank < ranks; ++rank) start(0, rank, Request::barrier());
+  ASSERT_TRUE(finish_all());
+  {
+    std::lock_guard lock(state.mutex);
+    state.held = {"all_reduce"};
+  }
+  Ints values{1};
+  Running* running = nullptr;
+  std::jthread caller([&] { running = &start(0, 0, Request::all_reduce(values, values)); });
+  EXPECT_TRUE(eventually([this] { return count("all_reduce") == ranks + 1; }));
+  channel(0, 0).abort();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(count("abort"), 0);
+  {
+    std::lock_guard lock(state.mutex);
+    state.held.clear();
+    state.changed.notify_all();
+  }
+  caller.join();
+  EXPECT_TRUE(eventually([this] { return count("abort") == 1; }));
+  running->storage.get()->abandon("the test wants it");
+}
+
 TEST_F(NcclOperations, CollectivesAreCarriedOut) {
   const std::size_t group = make_group();
   std::vector<Ints> values = {{1, 10}, {2, 20}, {3, 30}};

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "collectives/cuda/kernel_image.hpp"
@@ -184,6 +185,13 @@ class PeerOperations : public PeerStagingBuffersTest {
     return gpus[rank]->make_stream(false);
   }
 
+  Running& start_on(void* stream, std::size_t rank, Request request) {
+    request.domain = {OrderingDomain::Kind::stream, stream};
+    return start(rank, one_shot, request);
+  }
+  template <class Act>
+  void expect_order_over(Act act);
+
   std::vector<std::shared_ptr<PeerChannel>> channels;
   std::vector<Algorithms> algorithms;
   std::vector<std::unique_ptr<Running>> works;
@@ -292,6 +300,58 @@ TEST_F(PeerOperations, GraphsAreLaunchedAgainAndAgain) {
                        [](const ToyStream& stream) { return stream.tasks.empty(); });
   }));
   for (const Floats& mine : values) EXPECT_THAT(mine, Each(27.0F));
+}
+
+/// A kernel of each rank on a stream that something holds up, and one behind it on another; in
+/// between `act(rank, stream)`, which gives the other.
+template <class Act>
+void PeerOperations::expect_order_over(Act act) {
+  std::vector<std::array<Floats, 2>> values(ranks, {Floats(7, 1.0F), Floats(7, 1.0F)});
+  const auto is_open = std::make_shared<bool>(false);
+  std::vector<void*> last;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    void* const first = make_stream(rank);
+    {
+      std::lock_guard lock(state.mutex);
+      toy_enqueue(static_cast<cuda_api::Stream>(first), {.awaits = is_open});
+    }
+    start_on(first, rank, Request::all_reduce(values[rank][0], values[rank][0]));
+    last.push_back(act(rank, first));
+    start_on(last.back(), rank, Request::all_reduce(values[rank][1], values[rank][1]));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  {
+    std::lock_guard lock(state.mutex);
+    state.progress();
+    for (void* const stream : last)
+      EXPECT_FALSE(static_cast<ToyStream*>(stream)->tasks.empty()) << "it did not wait";
+    *is_open = true;
+  }
+  ASSERT_TRUE(finish_all());
+  for (const auto& mine : values)
+    for (const Floats& sums : mine) EXPECT_THAT(sums, Each(3.0F));
+}
+
+// The graph's kernels come when it is launched; what is not captured keeps its order.
+TEST_F(PeerOperations, ACaptureForgetsNoOrder) {
+  Floats captured(7);
+  expect_order_over([&](std::size_t rank, void*) {
+    auto* const stream = static_cast<ToyStream*>(make_stream(rank));
+    toy_begin_capture(*stream, cuda_api::capture_global);
+    start_on(stream, rank, Request::all_reduce(captured, captured));
+    stream->is_capturing = false;
+    return make_stream(rank);
+  });
+}
+
+TEST_F(PeerOperations, AStreamAtTheAddressOfAnotherWaitsForItsKernels) {
+  expect_order_over([&](std::size_t rank, void* first) {
+    const GpuDevice::Entry entry(*gpus[rank]);
+    gpus[rank]->destroy_stream(static_cast<cuda_api::Stream>(first));
+    void* const again = make_stream(rank);
+    EXPECT_EQ(again, first);
+    return again;
+  });
 }
 
 TEST_F(PeerOperations, WhoDoesNotComeIsNamedAtTheLimit) {

@@ -24,6 +24,7 @@ struct Contexts {
   Context current() const { return count == 0 ? nullptr : all.at(count - 1); }
 };
 thread_local Contexts contexts;
+thread_local CaptureMode mode_of_thread = capture_global;
 
 Context context_of(int gpu) {
   return reinterpret_cast<Context>(static_cast<std::uintptr_t>(gpu) + 1);
@@ -32,11 +33,20 @@ Context context_of(int gpu) {
 /// The legacy and the per-thread default stream have no object: nothing is ever on them.
 ToyStream* find_stream(Stream stream) {
   for (ToyStream& known : toy->streams)
-    if (static_cast<void*>(&known) == static_cast<void*>(stream)) return &known;
+    if (static_cast<void*>(&known) == static_cast<void*>(stream)) {
+      if (known.is_destroyed) toy->violation("a stream that was destroyed");
+      return &known;
+    }
   return nullptr;
 }
 
 ToyEvent* as_event(Event event) { return static_cast<ToyEvent*>(static_cast<void*>(event)); }
+
+/// As the driver's, beside a capture it is a violation.
+Result forbidden(const char* what) {
+  std::lock_guard lock(toy->mutex);
+  return toy_unsafe(what);
+}
 
 /// Under the toys' mutex.
 void give_memory_back(void* pointer) {
@@ -75,13 +85,26 @@ Result get_priorities(int* least, int* greatest) { return *least = 0, *greatest 
 
 Result make_stream(Stream* stream, unsigned, int priority) {
   std::lock_guard lock(toy->mutex);
-  ToyStream& made = toy->streams.emplace_back();
-  made.gpu = toy_current_gpu();
+  ToyStream& made = toy->make_stream(toy_current_gpu());
   made.high = priority < 0;
   *stream = static_cast<Stream>(static_cast<void*>(&made));
   return success;
 }
-Result destroy_stream(Stream) { return success; }
+Result destroy_stream(Stream stream) {
+  std::lock_guard lock(toy->mutex);
+  toy->destroy_stream(*find_stream(stream));
+  return success;
+}
+Result id_of_stream(Stream stream, unsigned long long* id) {
+  std::lock_guard lock(toy->mutex);
+  const ToyStream* const found = find_stream(stream);
+  *id = found != nullptr ? found->id : ~0ULL - reinterpret_cast<std::uintptr_t>(stream);
+  return success;
+}
+Result exchange_capture_mode(CaptureMode* mode) {
+  std::swap(*mode, mode_of_thread);
+  return success;
+}
 Result context_of_stream(Stream stream, Context* context) {
   std::lock_guard lock(toy->mutex);
   const ToyStream* const found = find_stream(stream);
@@ -130,6 +153,7 @@ Result get_elapsed(float* milliseconds, Event from, Event to) {
 Result query_event(Event event) {
   std::unique_lock lock(toy->mutex);
   ++toy->event_queries;
+  if (const Result result = toy_unsafe("cuEventQuery"); result != success) return result;
   if (as_event(event)->is_captured) toy->violation("an event of a graph was asked for");
   if (const auto failure = toy->failures.find("query"); failure != toy->failures.end())
     return failure->second;
@@ -148,12 +172,14 @@ Result wait_event(Stream stream, Event event, unsigned) {
 }
 
 Result allocate(Pointer* pointer, std::size_t bytes) {
+  if (const Result result = forbidden("cuMemAlloc"); result != success) return result;
   *pointer = reinterpret_cast<Pointer>(toy_allocate(toy_current_gpu(), bytes, MemoryKind::device));
   std::lock_guard lock(toy->mutex);
   ++toy->allocations;
   return success;
 }
 Result release(Pointer pointer) {
+  if (const Result result = forbidden("cuMemFree"); result != success) return result;
   toy_free(reinterpret_cast<void*>(pointer));
   std::lock_guard lock(toy->mutex);
   --toy->allocations;
@@ -161,7 +187,7 @@ Result release(Pointer pointer) {
 }
 Result get_attribute(int* value, int which, Device) {
   std::lock_guard lock(toy->mutex);
-  if (which == attribute_multiprocessors) return *value = 4, success;
+  if (which == attribute_multiprocessors) return *value = multiprocessors_of_toy_gpu, success;
   return *value = which == attribute_memory_pools && toy->has_memory_pools ? 1 : 0, success;
 }
 // Memory in the order of streams. What is captured stays with the toys: a graph may run often.
@@ -198,13 +224,16 @@ Result release_on(Pointer pointer, Stream stream) {
 }
 Result fill(Pointer pointer, unsigned char value, std::size_t bytes) {
   std::lock_guard lock(toy->mutex);
+  if (const Result result = toy_unsafe("cuMemsetD8"); result != success) return result;
   std::memset(reinterpret_cast<void*>(pointer), value, bytes);
   return success;
 }
 Result allocate_pinned(void** pointer, std::size_t bytes, unsigned) {
+  if (const Result result = forbidden("cuMemHostAlloc"); result != success) return result;
   return *pointer = ::operator new(bytes), success;
 }
 Result free_pinned(void* pointer) {
+  if (const Result result = forbidden("cuMemFreeHost"); result != success) return result;
   ::operator delete(pointer);
   return success;
 }
@@ -224,6 +253,27 @@ Result copy_on(Pointer to, Pointer from, std::size_t bytes, Stream stream) {
 }
 
 }  // namespace
+
+void toy_begin_capture(ToyStream& stream, CaptureMode mode) {
+  stream.is_capturing = true;
+  stream.capture_mode = mode;
+  stream.capturing = std::this_thread::get_id();
+  stream.is_broken = false;
+}
+
+Result toy_unsafe(const char* what) {
+  Result result = success;
+  for (ToyStream& stream : toy->streams)
+    if (stream.is_capturing && mode_of_thread != capture_relaxed &&
+        (stream.capture_mode == capture_global ||
+         (stream.capture_mode != capture_relaxed &&
+          stream.capturing == std::this_thread::get_id()))) {
+      stream.is_broken = true;
+      toy->violation(std::string(what) + " has broken a capture");
+      result = stream_capture_unsupported;
+    }
+  return result;
+}
 
 int toy_current_gpu() {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(contexts.current())) - 1;
@@ -283,6 +333,8 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.make_stream.pointer = make_stream;
   functions.destroy_stream.pointer = destroy_stream;
   functions.context_of_stream.pointer = context_of_stream;
+  functions.id_of_stream.pointer = id_of_stream;
+  functions.exchange_capture_mode.pointer = exchange_capture_mode;
   functions.is_capturing.pointer = is_capturing;
   functions.make_event.pointer = make_event;
   functions.destroy_event.pointer = destroy_event;

@@ -102,19 +102,23 @@ void ToyGpus::free(void* pointer) { toy_free(pointer); }
 
 void* ToyGpus::make_stream(int gpu) {
   std::lock_guard lock(state_->mutex);
-  ToyStream& made = state_->streams.emplace_back();
-  made.gpu = gpu;
-  return &made;
+  return &state_->make_stream(gpu);
+}
+
+void ToyGpus::destroy_stream(void* stream) {
+  std::lock_guard lock(state_->mutex);
+  state_->destroy_stream(*static_cast<ToyStream*>(stream));
 }
 
 void ToyGpus::capture(void* stream) {
   std::lock_guard lock(state_->mutex);
-  static_cast<ToyStream*>(stream)->is_capturing = true;
+  toy_begin_capture(*static_cast<ToyStream*>(stream), cuda_api::capture_global);
 }
 
 void ToyGpus::end_capture(void* stream) {
   std::lock_guard lock(state_->mutex);
   static_cast<ToyStream*>(stream)->is_capturing = false;
+  if (static_cast<ToyStream*>(stream)->is_broken) state_->violation("a graph of a broken capture");
   if (static_cast<ToyStream*>(stream)->open_in_graph != 0)
     state_->violation("a graph does not release its memory");
 }
@@ -132,6 +136,17 @@ void ToyGpus::launch_graph(void* stream) {
 void ToyGpus::enqueue(void* stream, std::function<void()> work) {
   std::lock_guard lock(state_->mutex);
   toy_enqueue(static_cast<cuda_api::Stream>(stream), {.work = std::move(work)});
+}
+
+std::function<void()> ToyGpus::gate(void* stream) {
+  const auto is_open = std::make_shared<bool>(false);
+  std::lock_guard lock(state_->mutex);
+  toy_enqueue(static_cast<cuda_api::Stream>(stream), {.awaits = is_open});
+  return [this, is_open] {
+    std::lock_guard inner(state_->mutex);
+    *is_open = true;
+    state_->progress();
+  };
 }
 
 bool ToyGpus::synchronize(void* stream) {

@@ -50,13 +50,18 @@ class ToyGpus {
   void* allocate(int gpu, std::size_t bytes, MemoryKind kind = MemoryKind::device);
   void free(void* pointer);
   void* make_stream(int gpu);
-  /// From now on what is enqueued goes into a graph instead.
+  /// What is on it goes on; the next stream of that GPU has its address.
+  void destroy_stream(void* stream);
+  /// From now on what is enqueued goes into a graph instead. In CUDA's "global" mode: any thread
+  /// can break it.
   void capture(void* stream);
   void end_capture(void* stream);
   /// Enqueues what the graph holds.
   void launch_graph(void* stream);
   /// Enqueues something that the GPU does itself.
   void enqueue(void* stream, std::function<void()> work);
+  /// What is enqueued behind it waits until the function that it returns is called.
+  std::function<void()> gate(void* stream);
   /// Until all of it has been done, or a minute has passed: then false.
   bool synchronize(void* stream);
 

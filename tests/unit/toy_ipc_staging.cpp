@@ -12,10 +12,17 @@ using namespace cuda_api;
 constexpr Result invalid_handle = 400;
 
 Result to_gpu(Pointer to, const void* from, std::size_t bytes) {
+  {
+    std::lock_guard lock(toy->mutex);
+    if (const Result result = toy_unsafe("cuMemcpyHtoD"); result != success) return result;
+  }
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return success;
 }
-Result synchronize() { return success; }
+Result synchronize() {
+  std::lock_guard lock(toy->mutex);
+  return toy_unsafe("cuCtxSynchronize");
+}
 Result can_access_peer(int* can, Device, Device) {
   std::lock_guard lock(toy->mutex);
   return *can = toy->has_peer_access ? 1 : 0, success;

@@ -51,7 +51,7 @@ Launcher with_peers(HostPeerKernel kernel) {
     return ToyTask{.aside = [kernel, blocks, team = argument<cuda::PeerTeam>(arguments, 0),
                              call = argument<cuda::PeerCall>(arguments, 1)] {
       run_on_host(kernel, blocks, team, call);
-    }};
+    }, .blocks = blocks};
   };
 }
 
@@ -70,11 +70,28 @@ std::map<std::string, Launcher>& launchers() {
 }
 
 constexpr cuda_api::Result not_found = 500;
+constexpr cuda_api::Result launch_timeout = 702;
+
+/// What is loaded may wait for all kernels on the GPU; of those that wait for other GPUs none may
+/// be there, then.
+cuda_api::Result require_no_waiting_kernels(const char* what) {
+  if (!toy->has_waiting_kernels(toy_current_gpu())) return cuda_api::success;
+  toy->violation(std::string(what) + " is loaded beside kernels that wait for others");
+  return launch_timeout;
+}
+
+/// A driver that is lazy loads a kernel when it is wanted first. Under the toys' mutex.
+cuda_api::Result load_lazily(const void* kernel) {
+  if (!toy->loaded_kernels.emplace(toy_current_gpu(), kernel).second) return cuda_api::success;
+  return require_no_waiting_kernels("a kernel");
+}
 
 cuda_api::Result load_module(cuda_api::Module* module, const void* image) {
   *module = reinterpret_cast<cuda_api::Module>(const_cast<void*>(image));
   std::lock_guard lock(toy->mutex);
   ++toy->counts["load_module"];
+  if (const auto result = require_no_waiting_kernels("a module"); result != cuda_api::success)
+    return result;
   if (const auto failure = toy->failures.extract("load_module")) return failure.mapped();
   return cuda_api::success;
 }
@@ -94,11 +111,17 @@ cuda_api::Result kernel_of_module(cuda_api::Kernel* kernel, cuda_api::Module, co
   return cuda_api::success;
 }
 
+cuda_api::Result load_kernel(cuda_api::Kernel kernel) {
+  std::lock_guard lock(toy->mutex);
+  return load_lazily(kernel);
+}
+
 cuda_api::Result launch(cuda_api::Kernel kernel, unsigned blocks, unsigned, unsigned, unsigned,
                         unsigned, unsigned, unsigned, cuda_api::Stream stream, void** arguments,
                         void**) {
   std::lock_guard lock(toy->mutex);
   if (const auto failure = toy->failures.extract("launch")) return failure.mapped();
+  if (const auto result = load_lazily(kernel); result != cuda_api::success) return result;
   toy_enqueue(stream, (*reinterpret_cast<Launcher*>(kernel))(blocks, arguments));
   return cuda_api::success;
 }
@@ -109,6 +132,7 @@ void add_toy_kernels(cuda_api::Functions& functions) {
   functions.load_module.pointer = load_module;
   functions.unload_module.pointer = unload_module;
   functions.kernel_of_module.pointer = kernel_of_module;
+  functions.load_kernel.pointer = load_kernel;
   functions.launch.pointer = launch;
 }
 

@@ -33,9 +33,11 @@ Result enter(std::unique_lock<std::mutex>& lock, const std::string& name, const 
   toy->calls[gpu].push_back(name + which);
   ++toy->counts[name];
   ++toy->held_up;
+  if (comm != nullptr) ++comm->calls_inside;
   toy->changed.notify_all();
   toy->changed.wait(lock, [&name] { return !toy->is_held(name); });
   --toy->held_up;
+  if (comm != nullptr) --comm->calls_inside;
   toy->changed.notify_all();
   const auto failure = toy->failures.find(name);
   if (failure == toy->failures.end()) return success;
@@ -208,6 +210,7 @@ Result end_comm(Comm handle, const char* name) {
   ToyComm& comm = *as_comm(handle);
   if (comm.is_gone) toy->violation(std::string(name) + " of a communicator that is gone");
   const Result result = enter(lock, name, &comm, comm.gpu);
+  if (comm.calls_inside > 0) toy->violation(std::string(name) + " under another thread's call");
   comm.is_gone = true;
   comm.known.clear();
   drop_calls(comm);

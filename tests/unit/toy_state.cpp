@@ -150,7 +150,7 @@ bool ToyState::step(ToyStream& stream) {
   if (task.awaits && !*task.awaits) return false;
   bool all = true;
   for (ToyCall& call : task.calls) all = (call.done || carry_out(call)) && all;
-  if (!all || !is_aside_done(task)) return false;
+  if (!all || !is_aside_done(stream.gpu, task)) return false;
   const ToyTask done = std::move(task);
   stream.tasks.pop_front();
   if (done.work) done.work();
@@ -158,9 +158,12 @@ bool ToyState::step(ToyStream& stream) {
   return true;
 }
 
-bool ToyState::is_aside_done(ToyTask& task) {
+bool ToyState::is_aside_done(int gpu, ToyTask& task) {
   if (!task.aside) return true;
+  unsigned& running = blocks_running_[gpu];
   if (task.aside_is_done == nullptr) {
+    if (running + task.blocks > blocks_of_toy_gpu) return false;
+    running += task.blocks;
     task.aside_is_done = std::make_shared<std::atomic<bool>>(false);
     asides_.push_back(task.aside_is_done);
     threads.emplace_back([work = task.aside, done = task.aside_is_done] {
@@ -168,7 +171,37 @@ bool ToyState::is_aside_done(ToyTask& task) {
       done->store(true);
     });
   }
-  return task.aside_is_done->load();
+  if (!task.aside_is_done->load()) return false;
+  running -= task.blocks;
+  return true;
+}
+
+bool ToyState::has_waiting_kernels(int gpu) {
+  progress();
+  return std::any_of(streams.begin(), streams.end(), [gpu](const ToyStream& stream) {
+    return stream.gpu == gpu &&
+           std::any_of(stream.tasks.begin(), stream.tasks.end(),
+                       [](const ToyTask& task) { return task.aside != nullptr; });
+  });
+}
+
+ToyStream& ToyState::make_stream(int gpu) {
+  const auto unused =
+      std::find_if(streams.begin(), streams.end(), [gpu](const ToyStream& stream) {
+        return stream.is_destroyed && stream.gpu == gpu;
+      });
+  ToyStream& made = unused != streams.end() ? *unused : streams.emplace_back();
+  made.is_destroyed = false;
+  made.gpu = gpu;
+  made.id = ++streams_made;
+  return made;
+}
+
+void ToyState::destroy_stream(ToyStream& stream) {
+  ToyStream& rest = streams.emplace_back();  // has no handle
+  rest.gpu = stream.gpu;
+  rest.tasks.swap(stream.tasks);
+  stream.is_destroyed = true;
 }
 
 bool ToyState::is_idle_aside() const {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,6 +24,10 @@ namespace hymn::test {
 
 struct ToyTeam;
 
+constexpr int multiprocessors_of_toy_gpu = 4;
+/// So many blocks of kernels that wait for other GPUs run beside each other.
+constexpr unsigned blocks_of_toy_gpu = 2 * multiprocessors_of_toy_gpu;
+
 /// NCCL's communicator of one rank.
 struct ToyComm {
   int number = 0;
@@ -33,6 +38,7 @@ struct ToyComm {
   bool was_used = false;  ///< the first use connects GPUs, and takes longer
   bool is_finalized = false;
   bool is_gone = false;
+  mutable int calls_inside = 0;    ///< threads that are in a call on it
   std::shared_ptr<int> waits_for;  ///< a split: ranks of the parent that have not come
   std::size_t collectives = 0;
   std::size_t splits = 0;
@@ -72,13 +78,19 @@ struct ToyTask {
   std::shared_ptr<bool> sets{};
   std::shared_ptr<bool> awaits{};
   std::function<void()> aside{};  ///< done by a thread of its own: it waits for other GPUs
+  unsigned blocks = 0;  ///< of that: all must find room on the GPU
   std::shared_ptr<std::atomic<bool>> aside_is_done{};
 };
 
 struct ToyStream {
   int gpu = 0;
   bool high = false;
+  unsigned long long id = 0;  ///< no other stream ever has it, though one may have the address
+  bool is_destroyed = false;
   bool is_capturing = false;
+  cuda_api::CaptureMode capture_mode = cuda_api::capture_global;
+  std::thread::id capturing{};  ///< the thread that has begun it
+  bool is_broken = false;       ///< something was called that a capture forbids
   int open_in_graph = 0;  ///< memory that was captured, and its release not yet
   std::deque<ToyTask> tasks;
   std::vector<ToyTask> graph;
@@ -121,8 +133,16 @@ struct ToyState {
   int event_queries = 0;
   int held_up = 0;  ///< threads in calls that do not return
   bool has_peer_access = true;
+  unsigned long long streams_made = 0;
+  std::set<std::pair<int, const void*>> loaded_kernels;  ///< by GPU
   std::list<std::jthread> threads;
 
+  /// Whether kernels that wait for other GPUs are on that GPU's streams.
+  bool has_waiting_kernels(int gpu);
+  /// Makes one, or what another was.
+  ToyStream& make_stream(int gpu);
+  /// What is on it goes on.
+  void destroy_stream(ToyStream& stream);
   /// Whether no kernel is running that was put aside.
   bool is_idle_aside() const;
   /// Does whatever can be done on any stream.
@@ -132,7 +152,8 @@ struct ToyState {
 
  private:
   bool step(ToyStream& stream);
-  bool is_aside_done(ToyTask& task);
+  bool is_aside_done(int gpu, ToyTask& task);
+  std::map<int, unsigned> blocks_running_;  ///< of what is put aside, by GPU
   std::vector<std::shared_ptr<std::atomic<bool>>> asides_;
   bool carry_out(ToyCall& call);
   std::vector<ToyCall*> at_front(const ToyTeam& team);
@@ -149,6 +170,12 @@ cuda_api::Functions toy_cuda(const ToyState& state);
 nccl_api::Functions toy_nccl();
 void add_toy_kernels(cuda_api::Functions& functions);
 void add_toy_ipc_staging(cuda_api::Functions& functions);
+
+/// In that mode, by this thread.
+void toy_begin_capture(ToyStream& stream, cuda_api::CaptureMode mode);
+/// What the driver forbids beside a capture, unless the thread has said that it knows what it does:
+/// breaks the capture, then, and is not 0. Under the toys' mutex.
+cuda_api::Result toy_unsafe(const char* what);
 
 /// Of this thread; -1: none is current.
 int toy_current_gpu();

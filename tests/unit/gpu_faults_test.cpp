@@ -1,0 +1,136 @@
+// What a first machine with several GPUs would have met: the toy driver forbids what a real one does,
+// and waits where a real one would.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "collectives/cuda/kernel_image.hpp"
+#include "hymn/error.hpp"
+#include "tests/support/all_are.hpp"
+#include "tests/unit/toy_gpu_test.hpp"
+
+namespace hymn::test {
+namespace {
+
+class GpuFaults : public ToyGpuTest {
+ protected:
+  static Config through_windows() {
+    Config config;
+    config.path = PathPolicy::parse("cuda_p2p,threads", "HYMN_PATH");
+    return config;
+  }
+  static bool has_kernels() { return !cuda::kernel_image().empty(); }
+};
+
+// The driver loads a kernel when it is first wanted, and waits for the kernels that run then.
+TEST_F(GpuFaults, NoKernelIsLoadedBesideOneThatWaits) {
+  if (!has_kernels()) GTEST_SKIP() << "hymn was built without nvcc";
+  std::atomic<bool> has_called = false;
+  gpus.run(
+      [&](World& world) {
+        Buffer ints(gpus, world.rank(), {1, 2});
+        ToyBuffer<float> floats(gpus, world.rank(), {1.0F, 2.0F});
+        ToyBuffer<float> all(gpus, world.rank(), std::vector<float>(4));
+        if (world.rank() == 1) {
+          EXPECT_TRUE(eventually([&has_called] { return has_called.load(); }));
+        }
+        std::vector<Work> works;
+        works.push_back(world.group().all_reduce_async(ints.view()));
+        works.push_back(world.group().all_reduce_async(floats.view(), ReduceOp::max));
+        works.push_back(world.group().all_gather_async(floats.view(), all.view()));
+        has_called = true;
+        for (Work& work : works) work.wait();
+        world.group().barrier();
+      },
+      {}, through_windows());
+}
+
+// The mode "global" is that of PyTorch's graphs: any thread's call may break the capture.
+TEST_F(GpuFaults, ACaptureIsNotBrokenByThreadsThatWait) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    Buffer buffer(gpus, me, {1});
+    void* const stream = gpus.make_stream(me);
+    world.group().all_reduce(buffer.view());
+    world.group().barrier();
+    if (me == 0) gpus.hold("collective");
+    world.group().barrier();
+    Work work = world.group().all_reduce_async(buffer.view());
+    if (me == 0) {
+      gpus.capture(stream);
+      EXPECT_FALSE(work.test());
+      const int before = gpus.queries();
+      EXPECT_TRUE(eventually([&] { return gpus.queries() > before; })) << "rank 1 does not look";
+      gpus.end_capture(stream);
+      gpus.release();
+    }
+    work.wait();
+    EXPECT_EQ(buffer.values(), Ints{4});
+    world.group().barrier();
+  });
+}
+
+// Threads of hymn's own launch, too: on each of them it is another stream.
+TEST_F(GpuFaults, TheDefaultStreamOfAThreadIsRefused) {
+  gpus.run([this](World& world) {
+    void* const of_thread = reinterpret_cast<void*>(std::uintptr_t{2});
+    Buffer buffer(gpus, world.rank(), {1});
+    const std::function<void()> calls[] = {
+        [&] { world.group().all_reduce(buffer.view(), {}, {.stream = of_thread}); },
+        [&] { world.group().barrier({.stream = of_thread}); },
+        [&] { world.group().all_reduce_async(buffer.view()).wait_on(of_thread); }};
+    for (const auto& call : calls)
+      EXPECT_THAT(thrown_by<UsageError>(call), HasSubstr("cudaStreamPerThread"));
+    world.group().wait_for_pending_works();
+    world.group().barrier();
+  });
+}
+
+/// Gives each of the streams something that takes its time, but for those at `first` and `second`.
+std::vector<std::function<void()>> occupy(ToyGpus& gpus, const std::vector<void*>& streams,
+                                          std::size_t first, std::size_t second) {
+  std::vector<std::function<void()>> open;
+  for (std::size_t i = 0; i < streams.size(); ++i)
+    if (i != first && i != second) open.push_back(gpus.gate(streams[i]));
+  return open;
+}
+
+// Each GPU runs the kernels of two groups, the other two of the same groups: each is waited for by
+// what has no room.
+TEST_F(GpuFaults, KernelsOfSeveralGroupsFindRoomBesideEachOther) {
+  if (!has_kernels()) GTEST_SKIP() << "hymn was built without nvcc";
+  constexpr std::size_t groups = 6;
+  gpus.run(
+      [&](World& world) {
+        const int me = world.rank();
+        std::vector<ProcessGroup> all;
+        std::vector<void*> streams;
+        std::vector<std::unique_ptr<ToyBuffer<float>>> buffers;
+        for (std::size_t i = 0; i < groups; ++i) {
+          all.push_back(world.new_group({0, 1}));
+          streams.push_back(gpus.make_stream(me));
+          buffers.push_back(std::make_unique<ToyBuffer<float>>(
+              gpus, me, std::vector<float>(std::size_t{1} << 14, 1.0F)));
+        }
+        const auto open = me == 0 ? occupy(gpus, streams, 1, 2) : occupy(gpus, streams, 0, 3);
+        world.group().barrier();
+        std::vector<Work> works;
+        for (std::size_t i = 0; i < groups; ++i)
+          works.push_back(all[i].all_reduce_async(
+              buffers[i]->view(), {}, {.timeout = std::chrono::seconds(10), .stream = streams[i]}));
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what can run does
+        for (const auto& act : open) act();
+        for (std::size_t i = 0; i < groups; ++i) {
+          works[i].wait();
+          EXPECT_TRUE(all_are(buffers[i]->values(), 2.0F));
+        }
+        world.group().barrier();
+      },
+      {}, through_windows());
+}
+
+}  // namespace
+}  // namespace hymn::test
