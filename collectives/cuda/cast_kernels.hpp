@@ -1,6 +1,7 @@
 // The bodies of the kernels between float16 or bfloat16 and float32, and their names.
 #pragma once
 
+#include "collectives/cuda/kernel_lists.hpp"
 #include "collectives/cuda/pack.hpp"
 #include "collectives/cuda/reductions.hpp"
 
@@ -77,16 +78,3 @@ HYMN_KERNEL_BODY void narrow(const KernelThread& at, const float* wide, void* na
 }
 
 }  // namespace hymn::cuda
-
-// HYMN_WIDEN_KERNELS(KERNEL) and HYMN_NARROW_KERNELS(KERNEL) are KERNEL(name, body) for each of
-// them.
-#define HYMN_WIDEN_KERNELS(KERNEL)                          \
-  KERNEL(hymn_widen_float16, (widen<Float16, false>))       \
-  KERNEL(hymn_widen_bfloat16, (widen<Bfloat16, false>))     \
-  KERNEL(hymn_widen_float16_scaled, (widen<Float16, true>)) \
-  KERNEL(hymn_widen_bfloat16_scaled, (widen<Bfloat16, true>))
-#define HYMN_NARROW_KERNELS(KERNEL)                              \
-  KERNEL(hymn_narrow_float16, narrow<Sum<Float16>>)              \
-  KERNEL(hymn_narrow_bfloat16, narrow<Sum<Bfloat16>>)            \
-  KERNEL(hymn_narrow_float16_averaged, narrow<Average<Float16>>) \
-  KERNEL(hymn_narrow_bfloat16_averaged, narrow<Average<Bfloat16>>)

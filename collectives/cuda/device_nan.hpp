@@ -19,6 +19,9 @@ class DeviceNan {
   DeviceNan(const DeviceNan&) = delete;
   DeviceNan& operator=(const DeviceNan&) = delete;
 
+  /// Loads the kernels, where they are not yet: they must be there before others wait on the GPU.
+  void load() { kernels_.load(); }
+
   /// One search that is under way. It may be given up.
   class Search {
    public:

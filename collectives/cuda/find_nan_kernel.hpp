@@ -1,6 +1,7 @@
 // The body of the kernels that look for a NaN.
 #pragma once
 
+#include "collectives/cuda/kernel_lists.hpp"
 #include "collectives/cuda/kernel_thread.hpp"
 
 namespace hymn::cuda {

@@ -1,8 +1,12 @@
 #include "collectives/cuda/kernel_module.hpp"
 
+#include <fmt/format.h>
+
+#include <mutex>
 #include <utility>
 
 #include "collectives/cuda/kernel_image.hpp"
+#include "collectives/cuda/kernel_lists.hpp"
 #include "gpu/cuda_calls.hpp"
 #include "hymn/error.hpp"
 
@@ -44,6 +48,31 @@ KernelModule::KernelModule(std::shared_ptr<GpuDevice> gpu) : gpu_(std::move(gpu)
   const GpuDevice::Entry entry(*gpu_);
   const cuda_api::Functions& cuda = gpu_->cuda();
   call(cuda, cuda.load_module, &module_, static_cast<const void*>(image.data()));
+  try {
+    load_all();
+  } catch (...) {
+    cuda.unload_module.pointer(module_);
+    throw;
+  }
+}
+
+#define HYMN_KERNEL_NAME(name, ...) #name,
+void KernelModule::load_all() {
+  constexpr const char* names[] = {
+      HYMN_FIND_NAN_KERNELS(HYMN_KERNEL_NAME) HYMN_WIDEN_KERNELS(HYMN_KERNEL_NAME)
+          HYMN_NARROW_KERNELS(HYMN_KERNEL_NAME) HYMN_PEER_KERNELS(HYMN_KERNEL_NAME)};
+  for (const char* const name : names) kernels_.emplace(name, load(name));
+}
+#undef HYMN_KERNEL_NAME
+
+// Drivers before CUDA 12.4 load a kernel when they are asked for it, later ones perhaps not before
+// it is launched.
+cuda_api::Kernel KernelModule::load(const char* name) const {
+  const cuda_api::Functions& cuda = gpu_->cuda();
+  cuda_api::Kernel kernel = nullptr;
+  call(cuda, cuda.kernel_of_module, &kernel, module_, name);
+  if (cuda.load_kernel.pointer != nullptr) call(cuda, cuda.load_kernel, kernel);
+  return kernel;
 }
 
 // The driver may be gone by now, at the end of the process: nothing is done about failures.
@@ -55,12 +84,11 @@ KernelModule::~KernelModule() {
   }
 }
 
-cuda_api::Kernel KernelModule::find(const char* name) {
-  const cuda_api::Functions& cuda = gpu_->cuda();
-  std::lock_guard lock(mutex_);
-  cuda_api::Kernel& kernel = kernels_[name];
-  if (kernel == nullptr) call(cuda, cuda.kernel_of_module, &kernel, module_, name);
-  return kernel;
+cuda_api::Kernel KernelModule::find(std::string_view name) const {
+  const auto found = kernels_.find(name);
+  if (found == kernels_.end())
+    throw Error(ErrorKind::internal, fmt::format("there is no kernel {}", name));
+  return found->second;
 }
 
 }  // namespace hymn::cuda

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include "gpu/gpu_device.hpp"
@@ -15,6 +14,8 @@ class KernelModule {
  public:
   /// That of the GPU's context, which all in this process share while one of them holds it. Throws
   /// UnsupportedError where hymn was built without nvcc, BackendError as the driver's calls fail.
+  /// All kernels are loaded at once: a driver may wait for those that run when it loads one, and
+  /// they may wait for what this rank would do next.
   static std::shared_ptr<KernelModule> of(const std::shared_ptr<GpuDevice>& gpu);
 
   explicit KernelModule(std::shared_ptr<GpuDevice> gpu);
@@ -22,13 +23,15 @@ class KernelModule {
   KernelModule(const KernelModule&) = delete;
   KernelModule& operator=(const KernelModule&) = delete;
 
-  /// `name` must be a literal. The GPU must be current. Throws BackendError where there is none.
-  cuda_api::Kernel find(const char* name);
+  /// Throws an internal Error where there is none.
+  cuda_api::Kernel find(std::string_view name) const;
 
  private:
+  cuda_api::Kernel load(const char* name) const;
+  void load_all();
+
   const std::shared_ptr<GpuDevice> gpu_;  // of who came first; it keeps the context
   cuda_api::Module module_ = nullptr;
-  std::mutex mutex_;  // guards what follows
   std::map<std::string_view, cuda_api::Kernel> kernels_;
 };
 

@@ -10,10 +10,7 @@ namespace cuda = hymn::cuda;
                                   std::uint64_t* found) {                               \
     cuda::find_nan<bits, infinity>(cuda::this_kernel_thread(), elements, count, found); \
   }
-HYMN_FIND_NAN(hymn_find_nan_float16, std::uint16_t, 0x7c00)
-HYMN_FIND_NAN(hymn_find_nan_bfloat16, std::uint16_t, 0x7f80)
-HYMN_FIND_NAN(hymn_find_nan_float32, std::uint32_t, 0x7f800000)
-HYMN_FIND_NAN(hymn_find_nan_float64, std::uint64_t, 0x7ff0000000000000)
+HYMN_FIND_NAN_KERNELS(HYMN_FIND_NAN)
 
 #define HYMN_WIDEN_KERNEL(name, body)                                                \
   extern "C" __global__ void __launch_bounds__(cuda::threads_of_block)               \

@@ -105,6 +105,7 @@ NcclMechanism::NcclMechanism(GpuLibraries libraries, PathPolicy path, const Conf
       path_(std::move(path)),
       defaults_(config.nccl),
       high_priority_(config.high_priority_stream),
+      nan_check_(config.nan_check),
       queue_(std::make_shared<LaunchQueue>()) {}
 
 NcclMechanism::~NcclMechanism() = default;
@@ -131,6 +132,7 @@ Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
   NcclOffer mine;
   if (own_.gpu == nullptr) return mine.packed();
   mine.gpu = own_.name;
+  if (options.nan_check.value_or(nan_check_)) load_nan();
   if (policy_of(options, path_).allows(paths::nccl)) {
     if (nccl_ == nullptr) nccl_ = &libraries_.nccl();
     mine.shares = nccl_->version >= first_sharing_version && wants_sharing();
@@ -184,6 +186,15 @@ void NcclMechanism::open_nccl(NewGroup& group, const std::vector<NcclOffer>& off
   connect(group, nccl);
   group.algorithms.push_back(make_nccl_algorithm(nccl, in_float32));
   if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(nccl, own_.casts));
+}
+
+// Later NCCL's kernels may be on the GPU, for which the driver waits when it loads others. Where it
+// fails, the first check says so.
+void NcclMechanism::load_nan() const noexcept {
+  try {
+    own_.nan->load();
+  } catch (const std::exception&) {  // NOLINT: see above
+  }
 }
 
 // A kernel that is loaded later might be so while a stream is captured.

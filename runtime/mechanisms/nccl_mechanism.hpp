@@ -78,6 +78,7 @@ class NcclMechanism final : public Mechanism {
   static int most_on_one_gpu(const std::vector<NcclOffer>& offers);
   /// Why these members cannot use NCCL together; empty: they can.
   static std::string refusal_of(const std::vector<NcclOffer>& offers, std::span<const int> members);
+  void load_nan() const noexcept;
   /// Why this rank cannot reduce in float32; empty: it can.
   std::string find_casts() noexcept;
   /// Throws ConfigError, the same on all members, where one cannot.
@@ -95,6 +96,7 @@ class NcclMechanism final : public Mechanism {
   PathPolicy path_;
   NcclOptions defaults_;
   bool high_priority_;
+  bool nan_check_;
   OwnGpu own_;
   const NcclLibrary* nccl_ = nullptr;  ///< null: not looked for yet
   std::shared_ptr<LaunchQueue> queue_;
