@@ -79,8 +79,9 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
   limited.limit = is_captured ? 0 : static_cast<std::uint64_t>(parts_.limit.count());
   limited.checks_first = follows_ && follows_(is_captured) ? 1 : 0;
   kernels_.launch(name, blocks_for(packs, parts_.most_blocks), stream, team_, limited);
+  if (is_captured) return;  // it runs when the graph does: what was enqueued is still the last
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
-  if (!is_captured) last_ = gpu().mark(stream);
+  last_ = gpu().mark(stream);
   last_stream_ = stream;
 }
 

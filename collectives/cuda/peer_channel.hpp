@@ -90,7 +90,7 @@ class PeerChannel {
   cuda::PeerTeam team_{};
   std::function<bool(bool is_captured)> follows_;
   cuda_api::Stream last_stream_ = nullptr;
-  cuda_api::Event last_ = nullptr;  ///< behind the last kernel; null: none, or captured
+  cuda_api::Event last_ = nullptr;  ///< behind the last kernel that was not captured; null: none
 };
 
 }  // namespace hymn
