@@ -143,6 +143,12 @@ void GpuDevice::require_own(Stream stream) {
                              index_)});
 }
 
+std::uint64_t GpuDevice::id_of(Stream stream) const {
+  unsigned long long id = 0;
+  if (cuda_.id_of_stream.pointer != nullptr) call(cuda_, cuda_.id_of_stream, stream, &id);
+  return id;
+}
+
 bool GpuDevice::is_capturing(Stream stream) {
   CaptureStatus status = capture_none;
   call(cuda_, cuda_.is_capturing, stream, &status);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -54,6 +55,9 @@ class GpuDevice {
   cuda_api::Stream stream_behind_default();
   /// Throws UsageError for a stream of another GPU, or of another context than the primary one.
   void require_own(cuda_api::Stream stream);
+  /// A number that no other stream ever has, other than a handle, which is used again. 0: the
+  /// driver, older than CUDA 12.0, has none.
+  std::uint64_t id_of(cuda_api::Stream stream) const;
   /// Whether what is enqueued there goes into a graph instead.
   bool is_capturing(cuda_api::Stream stream);
 

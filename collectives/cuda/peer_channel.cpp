@@ -74,7 +74,9 @@ std::string PeerChannel::wrong_in(const std::vector<std::uint32_t>& numbers) con
 // The slots are used in the order of the kernels, so that one must not begin before another ends.
 void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t packs,
                          cuda_api::Stream stream, bool is_captured) {
-  if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
+  const std::uint64_t id = is_captured ? 0 : gpu().id_of(stream);
+  if (last_ != nullptr && !is_captured && (id == 0 || id != last_stream_))
+    gpu().wait_on(stream, last_);
   PeerCall limited = call;
   limited.limit = is_captured ? 0 : static_cast<std::uint64_t>(parts_.limit.count());
   limited.checks_first = follows_ && follows_(is_captured) ? 1 : 0;
@@ -82,7 +84,7 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
   if (is_captured) return;  // it runs when the graph does: what was enqueued is still the last
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
   last_ = gpu().mark(stream);
-  last_stream_ = stream;
+  last_stream_ = id;
 }
 
 void PeerChannel::check() const {

@@ -89,7 +89,7 @@ class PeerChannel {
   Words* words_ = nullptr;
   cuda::PeerTeam team_{};
   std::function<bool(bool is_captured)> follows_;
-  cuda_api::Stream last_stream_ = nullptr;
+  std::uint64_t last_stream_ = 0;  ///< its id
   cuda_api::Event last_ = nullptr;  ///< behind the last kernel that was not captured; null: none
 };
 
