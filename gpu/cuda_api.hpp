@@ -60,6 +60,8 @@ constexpr unsigned memory_of_host = 1;
 constexpr unsigned memory_of_gpu = 2;
 constexpr unsigned memory_unified = 4;
 
+/// Stands for another stream on every thread: cudaStreamPerThread.
+constexpr unsigned stream_of_thread = 2;
 /// A stream that does not wait for the default stream, nor that for it.
 constexpr unsigned stream_non_blocking = 1;
 constexpr unsigned event_with_timing = 0;

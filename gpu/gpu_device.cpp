@@ -132,6 +132,11 @@ Stream GpuDevice::stream_behind_default() {
 }
 
 void GpuDevice::require_own(Stream stream) {
+  if (reinterpret_cast<std::uintptr_t>(stream) == stream_of_thread)
+    throw UsageError(
+        "the stream is cudaStreamPerThread, which is another stream on each thread, and threads of "
+        "hymn launch operations, too",
+        {.remedy = "give a stream that was made, or cudaStreamLegacy"});
   // Of the default streams it tells whose the thread's context is: they are used from there.
   Context found = nullptr;
   call(cuda_, cuda_.context_of_stream, stream, &found);

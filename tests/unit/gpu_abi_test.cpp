@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "gpu/gpu_functions.hpp"
@@ -145,7 +146,9 @@ static_assert(sizeof(cuda_api::Uuid) == sizeof(CUuuid));
 static_assert(sizeof(cuda_api::IpcHandle) == sizeof(CUipcMemHandle));
 static_assert(cuda_api::ipc_enable_peer_access == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(cuda_api::peer_access_already_enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-TEST(GpuAbi, DeclarationsAgreeWithCudaH) { SUCCEED() << CUDA_VERSION; }
+TEST(GpuAbi, DeclarationsAgreeWithCudaH) {
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD), cuda_api::stream_of_thread);
+}
 #else
 TEST(GpuAbi, DeclarationsAgreeWithCudaH) { GTEST_SKIP() << "cuda.h is not installed"; }
 #endif
