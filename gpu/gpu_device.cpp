@@ -12,6 +12,7 @@ using namespace cuda_api;
 // The driver may be gone by now, at the end of the process: nothing is done about failures.
 GpuDevice::~GpuDevice() {
   if (context_ == nullptr) return;
+  const RelaxedCapture relaxed(cuda_);
   if (cuda_.push_context.pointer == nullptr || cuda_.push_context.pointer(context_) != success)
     return;
   for (const Event event : free_events_) cuda_.destroy_event.pointer(event);
@@ -39,7 +40,7 @@ int GpuDevice::multiprocessors() {
   return count;
 }
 
-GpuDevice::Entry::Entry(GpuDevice& gpu) : gpu_(gpu) {
+GpuDevice::Entry::Entry(GpuDevice& gpu) : gpu_(gpu), relaxed_(gpu.cuda_) {
   call(gpu_.cuda_, gpu_.cuda_.push_context, gpu_.context());
 }
 
@@ -48,7 +49,11 @@ GpuDevice::Entry::~Entry() {
   gpu_.cuda_.pop_context.pointer(&popped);
 }
 
-void GpuDevice::make_current() { call(cuda_, cuda_.set_context, context()); }
+void GpuDevice::make_current() {
+  CaptureMode relaxed = capture_relaxed;
+  if (const auto exchange = cuda_.exchange_capture_mode.pointer) exchange(&relaxed);
+  call(cuda_, cuda_.set_context, context());
+}
 
 Stream GpuDevice::stream(bool high_priority) {
   return own_stream(high_priority ? 1 : 0, high_priority);
@@ -112,6 +117,7 @@ Stream GpuDevice::create(bool high_priority) const {
 }
 
 void GpuDevice::destroy_stream(Stream stream) noexcept {
+  const RelaxedCapture relaxed(cuda_);
   if (cuda_.push_context.pointer(context_) != success) return;
   cuda_.destroy_stream.pointer(stream);
   Context popped = nullptr;
@@ -183,6 +189,7 @@ Event GpuDevice::mark(Stream stream) {
 bool GpuDevice::has_happened(Event event) const {
   const auto& query = cuda_.query_event;
   if (query.pointer == nullptr) throw_lacking("libcuda.so.1", query.name);
+  const RelaxedCapture relaxed(cuda_);
   const Result result = query.pointer(event);
   if (result == not_ready) return false;
   if (result != success) throw_cuda_error(cuda_, query.name, result);

@@ -9,6 +9,7 @@
 
 #include "base/private.hpp"
 #include "gpu/cuda_api.hpp"
+#include "gpu/relaxed_capture.hpp"
 
 namespace hymn {
 
@@ -25,7 +26,8 @@ class GpuDevice {
   const cuda_api::Functions& cuda() const { return cuda_; }
   int index() const { return index_; }
 
-  /// While it lives the GPU is current on its thread; then what was so before.
+  /// While it lives the GPU is current on its thread, whose calls break no capture; then what was so
+  /// before.
   class Entry {
    public:
     HYMN_PRIVATE explicit Entry(GpuDevice& gpu);
@@ -35,8 +37,9 @@ class GpuDevice {
 
    private:
     GpuDevice& gpu_;
+    const RelaxedCapture relaxed_;
   };
-  /// For threads that hymn has started for the GPU.
+  /// For threads that hymn has started for the GPU: they break no capture.
   void make_current();
   /// The primary context, which the CUDA runtime uses, too.
   cuda_api::Context context();

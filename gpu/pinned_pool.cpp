@@ -15,6 +15,7 @@ constexpr std::size_t most_kept = std::size_t{256} << 20;
 }  // namespace
 
 PinnedPool::~PinnedPool() {
+  const RelaxedCapture relaxed(gpu_->cuda());
   for (const auto& [bytes, blocks] : free_)
     for (void* const data : blocks) gpu_->cuda().free_pinned.pointer(data);
 }
@@ -46,6 +47,7 @@ void PinnedPool::give_back(Block block) {
       return;
     }
   }
+  const RelaxedCapture relaxed(gpu_->cuda());
   gpu_->cuda().free_pinned.pointer(block.data);
 }
 

@@ -19,7 +19,7 @@ NcclCommunicator::NcclCommunicator(NcclParts parts, std::shared_ptr<Exchange> ex
       exchange_(std::move(exchange)),
       members_(std::move(members)),
       tag_(tag),
-      shared_(std::make_shared<SharedComm>(parts_.nccl, parts_.enter_gpu)) {}
+      shared_(std::make_shared<SharedComm>(parts_.nccl, parts_.enter_gpu, parts_.cuda)) {}
 
 NcclCommunicator::NcclCommunicator(NcclParts parts, NcclCommunicator& parent, int color)
     : parts_(std::move(parts)),
@@ -27,7 +27,7 @@ NcclCommunicator::NcclCommunicator(NcclParts parts, NcclCommunicator& parent, in
       members_(parent.members_),
       parent_(&parent),
       color_(color),
-      shared_(std::make_shared<SharedComm>(parts_.nccl, parts_.enter_gpu)) {}
+      shared_(std::make_shared<SharedComm>(parts_.nccl, parts_.enter_gpu, parts_.cuda)) {}
 
 NcclCommunicator::~NcclCommunicator() { shared_->abort(); }
 

@@ -30,6 +30,8 @@ struct NcclParts {
   nccl_api::Functions nccl;
   /// Makes the rank's GPU current on the thread that calls it. May be called on any thread.
   std::function<void()> enter_gpu;
+  /// For threads that end communicators: they break no capture. Null: there is no driver.
+  const cuda_api::Functions* cuda = nullptr;
   NcclSettings settings{};
 };
 

@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/helper_thread.hpp"
 #include "gpu/nccl_calls.hpp"
+#include "gpu/relaxed_capture.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -17,8 +19,9 @@ constexpr const char* thread_name = "hymn-nccl";
 
 }  // namespace
 
-SharedComm::SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu)
-    : nccl_(nccl), enter_gpu_(std::move(enter_gpu)) {}
+SharedComm::SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu,
+                       const cuda_api::Functions* cuda)
+    : nccl_(nccl), enter_gpu_(std::move(enter_gpu)), cuda_(cuda) {}
 
 void SharedComm::begin(std::function<void(nccl_api::Comm*)> make, bool gives_one) {
   {
@@ -123,7 +126,12 @@ void SharedComm::let_go() {
 void SharedComm::end_on_thread(void (SharedComm::*end)()) noexcept {
   try {
     start_helper_thread(
-        thread_name, [self = shared_from_this(), end] { ((*self).*end)(); },
+        thread_name,
+        [self = shared_from_this(), end] {
+          std::optional<RelaxedCapture> relaxed;
+          if (self->cuda_ != nullptr) relaxed.emplace(*self->cuda_);
+          ((*self).*end)();
+        },
         [](std::string_view) {})
         .detach();
   } catch (...) {  // NOLINT: see above

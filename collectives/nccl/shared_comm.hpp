@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/private.hpp"
+#include "gpu/cuda_api.hpp"
 #include "gpu/nccl_api.hpp"
 
 namespace hymn {
@@ -19,8 +20,10 @@ namespace hymn {
 /// Thread-safe.
 class SharedComm : public std::enable_shared_from_this<SharedComm> {
  public:
-  /// `enter_gpu` makes the rank's GPU current on the thread that calls it.
-  HYMN_PRIVATE SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu);
+  /// `enter_gpu` makes the rank's GPU current on the thread that calls it. `cuda` outlives the
+  /// process's threads; null: there is none.
+  HYMN_PRIVATE SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu,
+                          const cuda_api::Functions* cuda = nullptr);
 
   /// Calls `make` on a thread; it makes the communicator, if `gives_one`, and has NCCL put it where
   /// it is told. Once.
@@ -51,6 +54,7 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
 
   const nccl_api::Functions nccl_;
   std::function<void()> enter_gpu_;  // of the thread that makes it
+  const cuda_api::Functions* const cuda_;
   mutable std::mutex mutex_;
   Stage stage_ = Stage::fresh;
   bool gives_one_ = true;

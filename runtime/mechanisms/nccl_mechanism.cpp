@@ -220,6 +220,7 @@ void NcclMechanism::require_casts(std::span<const int> members,
 std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) const {
   NcclParts nccl{.nccl = nccl_->functions,
                  .enter_gpu = [gpu = own_.gpu] { gpu->make_current(); },
+                 .cuda = &libraries_.gpus->cuda,
                  .settings = settings_of(nccl_of(group.options))};
   return std::make_shared<NcclChannel>(NcclChannelParts{
       .nccl = std::move(nccl),
