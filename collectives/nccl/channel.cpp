@@ -154,8 +154,10 @@ bool NcclChannel::check() {
 }
 
 NcclPlace NcclChannel::place(cuda_api::Stream stream) const {
-  return {parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape,
-          reinterpret_cast<void*>(gpu().scratch())};
+  void* const scratch = reinterpret_cast<void*>(gpu().scratch());
+  return {
+      parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape, scratch,
+      communicator_->use()};
 }
 
 void NcclChannel::make_known(const std::shared_ptr<KnownBuffer>& buffer) {

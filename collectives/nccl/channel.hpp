@@ -80,6 +80,8 @@ class NcclChannel {
   /// found that it cannot go on, and AbortedError when the channel was given up. Thread-safe.
   /// False: NCCL is busy with what was asked of it.
   bool check();
+  /// For one call: while it lives the communicator is not freed. Throws AbortedError when it was
+  /// given up.
   NcclPlace place(cuda_api::Stream stream) const;
   // --- Buffers of the application that NCCL knows beforehand
 

@@ -120,7 +120,7 @@ void NcclCommunicator::begin_split() {
   const auto key = static_cast<int>(me - members_.begin());
   shared_->begin(
       [nccl = parts_.nccl, settings = parts_.settings, config = config(), key,
-       parent = parent_->handle(), color = color_](Comm* made) mutable {
+       parent = parent_->handle(), held = parent_->use(), color = color_](Comm* made) mutable {
         if (config.net_name != nullptr) config.net_name = settings.net_name.c_str();
         call(nccl, nccl.split, parent, color, key, made, &config);
       },
@@ -130,15 +130,16 @@ void NcclCommunicator::begin_split() {
 // What is split is the parent's business first; the handle of the part may come only with its end.
 bool NcclCommunicator::has_settled() {
   if (parent_ != nullptr) {
-    if (!is_settled(parent_->handle(), parts_.nccl.split.name)) return false;
+    if (!parent_->is_settled(parts_.nccl.split.name)) return false;
     splits_parent_ = nullptr;
     if (color_ == nccl_api::no_color) return true;
   }
-  const Comm comm = handle();
-  return comm != nullptr && is_settled(comm, parts_.nccl.init_rank.name);
+  return handle() != nullptr && is_settled(parts_.nccl.init_rank.name);
 }
 
-bool NcclCommunicator::is_settled(Comm comm, const std::string& what) const {
+bool NcclCommunicator::is_settled(const std::string& what) const {
+  const auto held = use();
+  const Comm comm = handle();
   nccl_api::Result state = nccl_api::success;
   call(parts_.nccl, parts_.nccl.get_async_error, comm, &state);
   if (state == nccl_api::in_progress) return false;
@@ -148,7 +149,7 @@ bool NcclCommunicator::is_settled(Comm comm, const std::string& what) const {
 
 bool NcclCommunicator::check() {
   if (!is_ready() || handle() == nullptr) return true;
-  return is_settled(handle(), "the communicator") && *being_split_ == 0;
+  return is_settled("the communicator") && *being_split_ == 0;
 }
 
 // --- Waiting for it

@@ -63,6 +63,8 @@ class NcclCommunicator {
   bool is_ready() const { return stage_ == Stage::ready; }
   /// Once it is ready.
   nccl_api::Comm handle() const { return shared_->comm(); }
+  /// As SharedComm::use(): for calls on the handle. Thread-safe.
+  std::shared_ptr<void> use() const { return shared_->use(); }
   /// Whether NCCL is done with all that was asked of it, so that more may be. Throws BackendError
   /// when it has found, since it was made, that it cannot go on: a peer or a network was lost. To
   /// be asked again and again while something is in flight. False, too, while one is being split
@@ -91,7 +93,7 @@ class NcclCommunicator {
   void begin_split();
   bool has_settled();
   /// False while NCCL is busy with it.
-  bool is_settled(nccl_api::Comm comm, const std::string& what) const;
+  bool is_settled(const std::string& what) const;
   nccl_api::Config config() const;
 
   NcclParts parts_;

@@ -1,6 +1,7 @@
 // Requests as calls of NCCL on a stream.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "collectives/algorithm.hpp"
@@ -15,6 +16,7 @@ struct NcclPlace {
   nccl_api::Stream stream;  ///< of the communicator's GPU
   GroupShape shape;         ///< the ranks that the communicator is of
   void* scratch = nullptr;  ///< some bytes of the GPU, for what has no data of its own
+  std::shared_ptr<void> held{};  ///< keeps NCCL from freeing the communicator during the call
 };
 
 /// Whether NCCL can carry it out as hymn defines it. All members get the same answer.

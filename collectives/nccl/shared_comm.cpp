@@ -15,6 +15,8 @@ namespace hymn {
 namespace {
 
 constexpr auto pause_between_polls = std::chrono::milliseconds(1);
+// A call that does not return by then is stuck, and ends when the communicator is aborted.
+constexpr auto longest_call = std::chrono::seconds(2);
 constexpr const char* thread_name = "hymn-nccl";
 
 }  // namespace
@@ -68,6 +70,17 @@ bool SharedComm::has_returned() {
 
 nccl_api::Comm SharedComm::comm() const {
   return std::atomic_ref(const_cast<nccl_api::Comm&>(comm_)).load(std::memory_order_acquire);
+}
+
+std::shared_ptr<void> SharedComm::use() {
+  std::lock_guard lock(mutex_);
+  if (given_up_ || stage_ >= Stage::ending)
+    throw AbortedError("NCCL's communicator of this group was given up");
+  ++users_;
+  return {this, [self = shared_from_this()](void*) {
+            std::lock_guard inner(self->mutex_);
+            --self->users_;
+          }};
 }
 
 void SharedComm::abort() noexcept {
@@ -138,10 +151,22 @@ void SharedComm::end_on_thread(void (SharedComm::*end)()) noexcept {
   }
 }
 
+// NCCL frees the communicator, and another thread may be about to call it, or in a call.
+void SharedComm::await_users() {
+  const auto until = std::chrono::steady_clock::now() + longest_call;
+  const auto are_there = [this] {
+    std::lock_guard lock(mutex_);
+    return users_ > 0;
+  };
+  while (are_there() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(pause_between_polls);
+}
+
 // A call that has failed has made none; of one that has not, NCCL may still be about to give it.
 void SharedComm::do_abort() {
   while (gives_one_ && comm() == nullptr && !error_)
     std::this_thread::sleep_for(pause_between_polls);
+  await_users();
   if (comm() != nullptr && nccl_.abort.pointer != nullptr) nccl_.abort.pointer(comm());
   let_go();
 }

@@ -33,6 +33,10 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
   /// Null: NCCL has not given one yet.
   HYMN_PRIVATE nccl_api::Comm comm() const;
 
+  /// For a call on the communicator: until what it returns is released, NCCL frees nothing, though
+  /// the communicator is given up meanwhile. Throws AbortedError where it has been, or has ended.
+  HYMN_PRIVATE std::shared_ptr<void> use();
+
   /// Gives the communicator up, now or as soon as there is one. Never blocks.
   HYMN_PRIVATE void abort() noexcept;
   /// Takes it down in good order, when nothing is in flight on it on any rank. Never blocks.
@@ -48,6 +52,7 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
   enum class Stage : unsigned char { fresh, calling, returned, ending, gone };
   void run_call(const std::function<void(nccl_api::Comm*)>& make);
   void end_on_thread(void (SharedComm::*end)()) noexcept;
+  void await_users();
   void do_abort();
   void do_finish();
   void let_go();
@@ -59,6 +64,7 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
   Stage stage_ = Stage::fresh;
   bool gives_one_ = true;
   bool given_up_ = false;
+  int users_ = 0;
   std::exception_ptr error_;
   std::vector<std::function<void()>> when_gone_;
   nccl_api::Comm comm_ = nullptr;  // NCCL may set it some time after its call has returned
