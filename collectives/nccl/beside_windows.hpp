@@ -14,7 +14,7 @@ inline void go_together(const std::shared_ptr<PeerChannel>& windows,
                         const std::shared_ptr<NcclChannel>& nccl) {
   windows->set_follows([weak = std::weak_ptr(nccl)](bool is_captured) {
     const auto held = weak.lock();
-    return held != nullptr && (is_captured || held->is_in_flight());
+    return held != nullptr && (is_captured || held->has_any_in_flight());
   });
   nccl->set_before_abort([weak = std::weak_ptr(windows)] {
     if (const auto held = weak.lock()) held->abort();

@@ -40,6 +40,7 @@ std::shared_ptr<NcclChannel> NcclChannel::pair_with(int group_rank) {
     parts.shape.size = 2;
     pair = std::make_shared<NcclChannel>(std::move(parts));
     pair->is_pair_ = true;
+    pair->before_abort_ = before_abort_;
     if (given_up_) pair->abort();
   }
   return pair;
@@ -54,6 +55,7 @@ std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members) {
   parts.tag = parts.column_tag;
   std::lock_guard lock(mutex_);
   column_ = std::make_shared<NcclChannel>(std::move(parts));
+  column_->before_abort_ = before_abort_;
   if (given_up_) column_->abort();
   return column_;
 }
@@ -160,6 +162,13 @@ NcclPlace NcclChannel::place(cuda_api::Stream stream) const {
       communicator_->use()};
 }
 
+bool NcclChannel::has_any_in_flight() const {
+  std::lock_guard lock(mutex_);
+  bool has_any = is_in_flight();
+  for_each_inner([&has_any](const NcclChannel& part) { has_any = has_any || part.is_in_flight(); });
+  return has_any;
+}
+
 void NcclChannel::make_known(const std::shared_ptr<KnownBuffer>& buffer) {
   const nccl_api::Functions& nccl = parts_.nccl.nccl;
   const GpuDevice::Entry entry(gpu());
@@ -233,6 +242,7 @@ void NcclChannel::forget_all() {
 void NcclChannel::rest() {
   std::lock_guard lock(mutex_);
   before_abort_ = nullptr;
+  for_each_inner([](NcclChannel& part) { part.rest(); });
   forget_all();
 }
 

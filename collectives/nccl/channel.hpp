@@ -110,12 +110,14 @@ class NcclChannel {
   void took_off() { ++in_flight_; }
   void landed() { --in_flight_; }
   bool is_in_flight() const { return in_flight_ > 0; }
+  /// The same of all that end with it, too. Thread-safe.
+  bool has_any_in_flight() const;
 
   /// How often a communicator was split from this one. Thread-safe.
   std::uint64_t splits() const { return splits_; }
 
-  /// Called whenever it is given up before its end in good order, and before NCCL is told; throws
-  /// nothing. To be set before the channel is used.
+  /// Called whenever it, or a channel of two or a column of it, is given up before its end in good
+  /// order, and before NCCL is told; throws nothing. To be set before the channel is used.
   void set_before_abort(std::function<void()> act) { before_abort_ = std::move(act); }
   /// Gives it up. Thread-safe.
   void abort() noexcept;
