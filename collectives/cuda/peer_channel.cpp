@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/patience.hpp"
+#include "collectives/cuda/peer_places.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -38,6 +39,7 @@ PeerChannel::PeerChannel(PeerChannelParts parts)
 }
 
 PeerChannel::~PeerChannel() {
+  if (parts_.places != nullptr) parts_.places->leave(*this);
   pool_.give_back(block_);
   if (last_ != nullptr) gpu().give_back(last_);
 }
@@ -75,8 +77,10 @@ std::string PeerChannel::wrong_in(const std::vector<std::uint32_t>& numbers) con
 void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t packs,
                          cuda_api::Stream stream, bool is_captured) {
   const std::uint64_t id = is_captured ? 0 : gpu().id_of(stream);
-  if (last_ != nullptr && !is_captured && (id == 0 || id != last_stream_))
-    gpu().wait_on(stream, last_);
+  if (!is_captured) {
+    if (parts_.places != nullptr) parts_.places->enter(*this, stream);
+    if (id == 0 || id != last_stream_) let_wait(stream);
+  }
   PeerCall limited = call;
   limited.limit = is_captured ? 0 : static_cast<std::uint64_t>(parts_.limit.count());
   limited.checks_first = follows_ && follows_(is_captured) ? 1 : 0;

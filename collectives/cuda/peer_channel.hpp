@@ -19,11 +19,13 @@
 namespace hymn {
 
 class LaunchQueue;
+class PeerPlaces;
 
 /// What a channel is made of.
 struct PeerChannelParts {
   std::shared_ptr<GpuDevice> gpu;
   std::shared_ptr<LaunchQueue> queue;  ///< of this rank: what goes to its GPU has one order
+  std::shared_ptr<PeerPlaces> places;  ///< of this rank, for all its groups; null: there is one
   std::shared_ptr<IpcStagingBuffer> own;
   std::shared_ptr<PeerStagingBuffers> staging_buffers;  ///< of all, which are open
   std::vector<int> members;                             ///< global ranks, for errors
@@ -63,6 +65,12 @@ class PeerChannel {
   /// it, but for what is captured. `name` must be a literal. Throws BackendError.
   void launch(const char* name, const cuda::PeerCall& call, std::uint64_t packs,
               cuda_api::Stream stream, bool is_captured);
+
+  /// What is put on the stream from now on comes after what has been launched, but for what was
+  /// captured.
+  void let_wait(cuda_api::Stream stream) {
+    if (last_ != nullptr) gpu().wait_on(stream, last_);
+  }
 
   /// Throws what has become of kernels that have ended: TimeoutError or AbortedError, naming the
   /// rank that did not come; and AbortedError when it was given up here. Thread-safe.

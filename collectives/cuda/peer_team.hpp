@@ -12,6 +12,9 @@ inline constexpr unsigned most_peers = 16;         ///< ranks of a team
 inline constexpr unsigned most_peer_blocks = 128;  ///< of a kernel that all ranks run
 /// What kernels that all ranks run are compiled for: so many blocks fit beside each other.
 inline constexpr int peer_blocks_of_multiprocessor = 2;
+/// Of one rank: so many groups have kernels on its GPU at the same time. A block that found no room
+/// would be waited for.
+inline constexpr int peer_groups_at_once = 4;
 
 /// How far a block has come in its kernel.
 enum class PeerPhase : unsigned { staged, folded };

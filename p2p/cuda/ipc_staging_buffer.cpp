@@ -65,7 +65,8 @@ Bytes IpcStagingTicket::packed() const {
   Packer packer;
   packer.number(static_cast<std::uint64_t>(rank)).text(host).number(process);
   packer.number(static_cast<std::uint64_t>(gpu)).bytes(bytes_of(uuid));
-  packer.number(static_cast<std::uint64_t>(multiprocessors)).number(address);
+  packer.number(static_cast<std::uint64_t>(multiprocessors));
+  packer.number(static_cast<std::uint64_t>(sharers)).number(address);
   packer.number(bytes).number(has_handle ? 1 : 0).bytes(bytes_of(handle));
   return packer.packed();
 }
@@ -79,6 +80,7 @@ IpcStagingTicket IpcStagingTicket::read(const Bytes& packed) {
   ticket.gpu = static_cast<int>(unpacker.number());
   read_into(ticket.uuid, unpacker.bytes());
   ticket.multiprocessors = static_cast<int>(unpacker.number());
+  ticket.sharers = static_cast<int>(unpacker.number());
   ticket.address = unpacker.number();
   ticket.bytes = unpacker.number();
   ticket.has_handle = unpacker.number() != 0;

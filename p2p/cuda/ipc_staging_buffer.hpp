@@ -21,6 +21,7 @@ struct IpcStagingTicket {
   int gpu = -1;               ///< as the driver numbers it in that process
   cuda_api::Uuid uuid{};
   int multiprocessors = 0;        ///< of that GPU
+  int sharers = 1;                ///< ranks that work on it, of this group or not
   cuda_api::Pointer address = 0;  ///< in that process
   std::uint64_t bytes = 0;
   bool has_handle = false;
@@ -48,7 +49,7 @@ class IpcStagingBuffer {
   std::size_t bytes() const { return bytes_; }
   /// Copies them there. Throws BackendError.
   void write(std::size_t offset, std::span<const std::byte> bytes);
-  /// Without the rank and the host. Where the driver gives no handle the staging buffer can be
+  /// Without the rank, the host, and who shares the GPU. Where the driver gives no handle the staging buffer can be
   /// reached from this process only. Throws BackendError.
   IpcStagingTicket ticket() const;
 

@@ -91,16 +91,15 @@ std::string unevenness_of(const HostMap& hosts) {
   return "";
 }
 
-/// How many blocks a kernel may have, so that those of all ranks that share a GPU fit there
-/// together: one that waits for its turn would be waited for by the others.
+/// How many blocks a kernel may have, so that those of all ranks that share a GPU, and of several
+/// groups of each, fit there together: one that waits for its turn would be waited for by the
+/// others. As much as one more group would get is left to NCCL, whose kernels wait, too.
 unsigned blocks_that_fit(const std::vector<IpcStagingTicket>& tickets) {
   unsigned most = cuda::most_peer_blocks;
   for (const IpcStagingTicket& ticket : tickets) {
-    const auto sharers = std::count_if(
-        tickets.begin(), tickets.end(),
-        [&](const IpcStagingTicket& other) { return other.uuid.bytes == ticket.uuid.bytes; });
-    const auto fit = cuda::peer_blocks_of_multiprocessor * ticket.multiprocessors / sharers;
-    most = std::min(most, static_cast<unsigned>(std::max<std::ptrdiff_t>(fit, 1)));
+    const int kernels = std::max(ticket.sharers, 1) * (cuda::peer_groups_at_once + 1);
+    const int fit = cuda::peer_blocks_of_multiprocessor * ticket.multiprocessors / kernels;
+    most = std::min(most, static_cast<unsigned>(std::max(fit, 1)));
   }
   return most;
 }
@@ -138,6 +137,7 @@ bool PeerMechanism::ends_together() const {
 void PeerMechanism::placed(const JobMap& job) {
   home_.rank = job.place().rank;
   home_.host = job.host;
+  home_.gpu_sharers = job.place().gpu_sharers;
   home_.host_name = fmt::format("{}, host {}", job.host_name, job.host);
   for (const RankPlace& place : job.places) {
     home_.on_host.insert(place.rank);
@@ -194,6 +194,7 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
     mine.staging_buffer = staging_buffer->ticket();
     mine.staging_buffer.rank = home_.rank;
     mine.staging_buffer.host = home_.host_name;
+    mine.staging_buffer.sharers = home_.gpu_sharers;
     std::lock_guard lock(mutex_);
     offered_[membership.uid] = std::move(staging_buffer);
   } catch (const Error& error) {
@@ -280,6 +281,7 @@ std::string PeerMechanism::connect(const Membership& membership,
   const auto channel = std::make_shared<PeerChannel>(PeerChannelParts{
       .gpu = nccl_.gpu(),
       .queue = nccl_.queue(),
+      .places = places_,
       .own = offered_.at(membership.uid),
       .staging_buffers = std::move(staging_buffers),
       .members = here,

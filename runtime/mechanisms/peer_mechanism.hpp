@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/cuda/peer_channel.hpp"
+#include "collectives/cuda/peer_places.hpp"
 #include "collectives/hierarchical/host_map.hpp"
 #include "runtime/mechanisms/nccl_mechanism.hpp"
 
@@ -41,7 +42,8 @@ class PeerMechanism final : public Mechanism {
   /// Where this rank is, once ranks are placed.
   struct Home {
     int rank = -1;
-    int host = 0;  ///< in the world's layout
+    int host = 0;         ///< in the world's layout
+    int gpu_sharers = 0;  ///< ranks that use its GPU, it counted
     std::string host_name;
     std::set<int> on_host;   ///< ranks of this host
     std::set<int> with_gpu;  ///< those that have one
@@ -81,6 +83,7 @@ class PeerMechanism final : public Mechanism {
   const NcclMechanism& nccl_;
   const PathPolicy path_;
   const P2pCompat compat_;
+  const std::shared_ptr<PeerPlaces> places_ = std::make_shared<PeerPlaces>();
   std::shared_ptr<const TuningTable> tuning_;
   Home home_;
   std::mutex mutex_;                                                    // guards what follows
