@@ -26,8 +26,8 @@ class GpuDevice {
   const cuda_api::Functions& cuda() const { return cuda_; }
   int index() const { return index_; }
 
-  /// While it lives the GPU is current on its thread, whose calls break no capture; then what was so
-  /// before.
+  /// While it lives the GPU is current on its thread, whose calls break no capture; then what was
+  /// so before.
   class Entry {
    public:
     HYMN_PRIVATE explicit Entry(GpuDevice& gpu);

@@ -6,8 +6,9 @@
 namespace hymn {
 
 /// While it lives, calls of its thread break no capture of another thread, and none of its own: in
-/// the mode "global", which is usual, to ask for an event or to allocate would. hymn knows that what
-/// it calls has nothing to do with what is captured. Costs two short calls, and throws nothing.
+/// the mode "global", which is usual, to ask for an event or to allocate would. hymn knows that
+/// what it calls has nothing to do with what is captured. Costs two short calls, and throws
+/// nothing.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const cuda_api::Functions& cuda) : cuda_(cuda) { exchange(); }

@@ -5,10 +5,10 @@
 #include "collectives/cuda/peer_cells.hpp"
 
 // HYMN_FIND_NAN_KERNELS(KERNEL) is KERNEL(name, Bits, infinity) for each of them.
-#define HYMN_FIND_NAN_KERNELS(KERNEL)                           \
-  KERNEL(hymn_find_nan_float16, std::uint16_t, 0x7c00)          \
-  KERNEL(hymn_find_nan_bfloat16, std::uint16_t, 0x7f80)         \
-  KERNEL(hymn_find_nan_float32, std::uint32_t, 0x7f800000)      \
+#define HYMN_FIND_NAN_KERNELS(KERNEL)                      \
+  KERNEL(hymn_find_nan_float16, std::uint16_t, 0x7c00)     \
+  KERNEL(hymn_find_nan_bfloat16, std::uint16_t, 0x7f80)    \
+  KERNEL(hymn_find_nan_float32, std::uint32_t, 0x7f800000) \
   KERNEL(hymn_find_nan_float64, std::uint64_t, 0x7ff0000000000000)
 
 // HYMN_WIDEN_KERNELS(KERNEL) and HYMN_NARROW_KERNELS(KERNEL) are KERNEL(name, body) for each of

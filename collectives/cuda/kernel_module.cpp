@@ -58,9 +58,8 @@ KernelModule::KernelModule(std::shared_ptr<GpuDevice> gpu) : gpu_(std::move(gpu)
 
 #define HYMN_KERNEL_NAME(name, ...) #name,
 void KernelModule::load_all() {
-  constexpr const char* names[] = {
-      HYMN_FIND_NAN_KERNELS(HYMN_KERNEL_NAME) HYMN_WIDEN_KERNELS(HYMN_KERNEL_NAME)
-          HYMN_NARROW_KERNELS(HYMN_KERNEL_NAME) HYMN_PEER_KERNELS(HYMN_KERNEL_NAME)};
+  constexpr const char* names[] = {HYMN_FIND_NAN_KERNELS(HYMN_KERNEL_NAME) HYMN_WIDEN_KERNELS(
+      HYMN_KERNEL_NAME) HYMN_NARROW_KERNELS(HYMN_KERNEL_NAME) HYMN_PEER_KERNELS(HYMN_KERNEL_NAME)};
   for (const char* const name : names) kernels_.emplace(name, load(name));
 }
 #undef HYMN_KERNEL_NAME

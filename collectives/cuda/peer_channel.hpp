@@ -24,8 +24,8 @@ class PeerPlaces;
 /// What a channel is made of.
 struct PeerChannelParts {
   std::shared_ptr<GpuDevice> gpu;
-  std::shared_ptr<LaunchQueue> queue;  ///< of this rank: what goes to its GPU has one order
-  std::shared_ptr<PeerPlaces> places;  ///< of this rank, for all its groups; null: there is one
+  std::shared_ptr<LaunchQueue> queue;    ///< of this rank: what goes to its GPU has one order
+  std::shared_ptr<PeerPlaces> places{};  ///< of this rank, for all its groups; null: there is one
   std::shared_ptr<IpcStagingBuffer> own;
   std::shared_ptr<PeerStagingBuffers> staging_buffers;  ///< of all, which are open
   std::vector<int> members;                             ///< global ranks, for errors
@@ -97,7 +97,7 @@ class PeerChannel {
   Words* words_ = nullptr;
   cuda::PeerTeam team_{};
   std::function<bool(bool is_captured)> follows_;
-  std::uint64_t last_stream_ = 0;  ///< its id
+  std::uint64_t last_stream_ = 0;   ///< its id
   cuda_api::Event last_ = nullptr;  ///< behind the last kernel that was not captured; null: none
 };
 

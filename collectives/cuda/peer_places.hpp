@@ -11,10 +11,10 @@ namespace hymn {
 
 class PeerChannel;
 
-/// Of one rank. A kernel that waits for its peers has room on the GPU as long as no more groups than
-/// peer_groups_at_once have kernels there: so many places there are. Who has none comes behind the
-/// kernels of the group whose turn was longest ago. All ranks make their calls in one order, and so
-/// what is waited for never waits for what comes behind it. Thread-safe.
+/// Of one rank. A kernel that waits for its peers has room on the GPU as long as no more groups
+/// than peer_groups_at_once have kernels there: so many places there are. Who has none comes behind
+/// the kernels of the group whose turn was longest ago. All ranks make their calls in one order,
+/// and so what is waited for never waits for what comes behind it. Thread-safe.
 class PeerPlaces {
  public:
   /// Before a kernel of the channel is put on the stream.

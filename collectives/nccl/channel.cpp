@@ -157,9 +157,8 @@ bool NcclChannel::check() {
 
 NcclPlace NcclChannel::place(cuda_api::Stream stream) const {
   void* const scratch = reinterpret_cast<void*>(gpu().scratch());
-  return {
-      parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape, scratch,
-      communicator_->use()};
+  return {parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape,
+          scratch,          communicator_->use()};
 }
 
 bool NcclChannel::has_any_in_flight() const {

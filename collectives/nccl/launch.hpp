@@ -12,10 +12,10 @@ namespace hymn {
 /// Where a request is launched.
 struct NcclPlace {
   const nccl_api::Functions& nccl;
-  nccl_api::Comm comm;      ///< that is ready
-  nccl_api::Stream stream;  ///< of the communicator's GPU
-  GroupShape shape;         ///< the ranks that the communicator is of
-  void* scratch = nullptr;  ///< some bytes of the GPU, for what has no data of its own
+  nccl_api::Comm comm;           ///< that is ready
+  nccl_api::Stream stream;       ///< of the communicator's GPU
+  GroupShape shape;              ///< the ranks that the communicator is of
+  void* scratch = nullptr;       ///< some bytes of the GPU, for what has no data of its own
   std::shared_ptr<void> held{};  ///< keeps NCCL from freeing the communicator during the call
 };
 

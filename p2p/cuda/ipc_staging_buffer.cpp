@@ -158,6 +158,8 @@ std::string PeerStagingBuffers::open(std::span<const IpcStagingTicket> tickets, 
   return "";
 }
 
+// The driver may open what is on a GPU that this process does not see: whether bytes arrive is
+// tried later, on all GPUs alike.
 std::string PeerStagingBuffers::open_one(const IpcStagingTicket& theirs,
                                          const IpcStagingTicket& mine) {
   if (theirs.host != mine.host)
@@ -165,12 +167,9 @@ std::string PeerStagingBuffers::open_one(const IpcStagingTicket& theirs,
                        theirs.host, mine.rank, mine.host);
   const Functions& cuda = gpu_->cuda();
   const int index = find_gpu(cuda, theirs.uuid);
-  if (index < 0)
-    return fmt::format(
-        "rank {} does not see the GPU of rank {} (CUDA_VISIBLE_DEVICES, or its container, hides "
-        "it)",
-        mine.rank, theirs.rank);
-  if (std::string why = reach_gpu(index, theirs, mine); !why.empty()) return why;
+  const bool is_seen = index >= 0;
+  if (is_seen)
+    if (std::string why = reach_gpu(index, theirs, mine); !why.empty()) return why;
   if (theirs.process == mine.process) {
     addresses_.push_back(reinterpret_cast<std::byte*>(theirs.address));
     return "";
@@ -178,7 +177,15 @@ std::string PeerStagingBuffers::open_one(const IpcStagingTicket& theirs,
   if (!theirs.has_handle)
     return fmt::format("the driver of rank {} has no IPC handles for other processes", theirs.rank);
   Pointer address = 0;
-  call(cuda, cuda.open_ipc_handle, &address, theirs.handle, ipc_enable_peer_access);
+  try {
+    call(cuda, cuda.open_ipc_handle, &address, theirs.handle, ipc_enable_peer_access);
+  } catch (const Error& error) {
+    if (is_seen) throw;
+    return fmt::format(
+        "rank {} does not see the GPU of rank {} (CUDA_VISIBLE_DEVICES, or its container, hides "
+        "it), and {}",
+        mine.rank, theirs.rank, error.problem());
+  }
   opened_.push_back(address);
   addresses_.push_back(reinterpret_cast<std::byte*>(address));
   return "";

@@ -49,8 +49,8 @@ class IpcStagingBuffer {
   std::size_t bytes() const { return bytes_; }
   /// Copies them there. Throws BackendError.
   void write(std::size_t offset, std::span<const std::byte> bytes);
-  /// Without the rank, the host, and who shares the GPU. Where the driver gives no handle the staging buffer can be
-  /// reached from this process only. Throws BackendError.
+  /// Without the rank, the host, and who shares the GPU. Where the driver gives no handle the
+  /// staging buffer can be reached from this process only. Throws BackendError.
   IpcStagingTicket ticket() const;
 
  private:

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -66,14 +69,17 @@ std::string take_part(const Body& body, const std::string& meeting, int rank, in
 }
 
 /// What the ranks report: nothing where all went well.
-Reports run_processes(int ranks, const Body& body) {
+Reports run_processes(
+    int ranks, const Body& body, const std::function<void(int)>& before = [](int) {}) {
   static int runs = 0;
   const std::string meeting =
       testing::TempDir() + "hymn-gpus-" + std::to_string(getpid()) + "-" + std::to_string(runs++);
   std::vector<std::unique_ptr<Child>> processes;
   for (int rank = 0; rank < ranks; ++rank)
-    processes.push_back(std::make_unique<Child>(
-        [&body, meeting, rank, ranks] { return take_part(body, meeting, rank, ranks); }));
+    processes.push_back(std::make_unique<Child>([&, meeting, rank] {
+      before(rank);
+      return take_part(body, meeting, rank, ranks);
+    }));
   Reports reports;
   for (const auto& process : processes) reports.push_back(process->report());
   unlink(meeting.c_str());  // of those that died
@@ -115,6 +121,33 @@ TEST_P(GpuProcesses, AllReduceOfAnySize) {
     require(uses_of(group, "all_reduce_one_shot") > 0, "nothing went in one shot");
     require(uses_of(group, "all_reduce_two_shot") > 0, "nothing went in two shots");
   });
+  EXPECT_THAT(reports, Each(IsEmpty()));
+}
+
+/// Of this machine, without the driver, which must not be loaded before the processes are made.
+std::ptrdiff_t count_real_gpus() {
+  std::error_code error;
+  const std::filesystem::directory_iterator gpus("/proc/driver/nvidia/gpus", error);
+  return std::distance(begin(gpus), end(gpus));
+}
+
+/// As launchers set CUDA_VISIBLE_DEVICES: IPC opens memory of GPUs that a process does not see.
+TEST(GpuProcessesAlone, EachSeesItsOwnGpuAlone) {
+  if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
+  if (count_real_gpus() == 1) GTEST_SKIP() << "there is one GPU";
+  const auto show = [](int rank) {
+    for (const char* const variable : {"CUDA_VISIBLE_DEVICES", "TOY_VISIBLE"})
+      setenv(variable, std::to_string(rank).c_str(), 1);
+  };
+  const Reports reports = run_processes(
+      2,
+      [](World& world, ProcessGroup& group) {
+        const RealBuffer<float> floats(std::vector<float>(1025, static_cast<float>(world.rank())));
+        group.all_reduce(floats.view());
+        require_all(floats, 1.0F, "a sum");
+        require(uses_of(group, "all_reduce_one_shot") > 0, "it went another way");
+      },
+      show);
   EXPECT_THAT(reports, Each(IsEmpty()));
 }
 

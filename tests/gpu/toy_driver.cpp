@@ -1,5 +1,6 @@
 // A libcuda.so.1 of toy GPUs (tests/unit/toy_gpus.hpp), for programs that load the driver as on a
-// machine with GPUs; other processes open its memory by handles. TOY_GPUS: how many, 2 by default.
+// machine with GPUs; other processes open its memory by handles. TOY_GPUS: how many, 2 by default;
+// TOY_VISIBLE: the one that this process sees alone, as by CUDA_VISIBLE_DEVICES.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,10 @@ const Functions& functions() {
     static ToyState& state = *new ToyState;  // kernels may run until the process has ended
     const char* const gpus = std::getenv("TOY_GPUS");
     state.gpus = gpus == nullptr ? 2 : static_cast<int>(std::strtol(gpus, nullptr, 10));
+    if (const char* const visible = std::getenv("TOY_VISIBLE"); visible != nullptr) {
+      state.first_visible = static_cast<int>(std::strtol(visible, nullptr, 10));
+      state.gpus = 1;
+    }
     state.shared = std::make_unique<hymn::test::ToySharedMemory>();
     toy = &state;
     return hymn::test::toy_cuda(state);

@@ -1,5 +1,5 @@
-// What a first machine with several GPUs would have met: the toy driver forbids what a real one does,
-// and waits where a real one would.
+// What a first machine with several GPUs would have met: the toy driver forbids what a real one
+// does, and waits where a real one would.
 #include <array>
 #include <atomic>
 #include <chrono>

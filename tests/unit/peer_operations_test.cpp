@@ -93,7 +93,21 @@ TEST_F(PeerStagingBuffersTest, ReasonsAreTold) {
   EXPECT_EQ(refusal(), "rank 2 is on a different host (elsewhere) than rank 0 (here)");
   tickets[2].host = "here";
   tickets[1].uuid.bytes.fill(77);
+  ++tickets[1].process;
+  state.failures["open_handle"] = cuda_api::invalid_device;
   EXPECT_THAT(refusal(), HasSubstr("rank 0 does not see the GPU of rank 1 (CUDA_VISIBLE_DEVICES"));
+  EXPECT_THAT(refusal(), HasSubstr("cuIpcOpenMemHandle"));
+}
+
+// As where each process sees its own alone.
+TEST_F(PeerStagingBuffersTest, GpusThatAProcessDoesNotSeeAreReached) {
+  for (const std::size_t other : {1, 2}) {
+    tickets[other].uuid.bytes.fill(static_cast<unsigned char>(70 + other));
+    ++tickets[other].process;
+  }
+  PeerStagingBuffers staging_buffers(gpus[0]);
+  EXPECT_EQ(staging_buffers.open(tickets, 0), "");
+  EXPECT_EQ(state.counts["open_handle"], 2);
 }
 
 TEST_F(PeerStagingBuffersTest, ReasonsOfTheDriverAreTold) {

@@ -61,7 +61,7 @@ Result get_init(unsigned) { return success; }
 Result get_count(int* count) { return *count = toy->gpus, success; }
 Result get_device(Device* device, int index) { return *device = 100 + index, success; }
 Result get_uuid(Uuid* uuid, Device device) {
-  uuid->bytes.fill(static_cast<unsigned char>(device - 100));
+  uuid->bytes.fill(static_cast<unsigned char>(device - 100 + toy->first_visible));
   return success;
 }
 Result get_context(Context* context, Device device) {

@@ -49,9 +49,9 @@ Launcher cast(void (*kernel)(const KernelThread&, From*, To*, std::uint64_t, std
 Launcher with_peers(HostPeerKernel kernel) {
   return [kernel](unsigned blocks, void** arguments) {
     return ToyTask{.aside = [kernel, blocks, team = argument<cuda::PeerTeam>(arguments, 0),
-                             call = argument<cuda::PeerCall>(arguments, 1)] {
-      run_on_host(kernel, blocks, team, call);
-    }, .blocks = blocks};
+                             call = argument<cuda::PeerCall>(
+                                 arguments, 1)] { run_on_host(kernel, blocks, team, call); },
+                   .blocks = blocks};
   };
 }
 

@@ -186,10 +186,9 @@ bool ToyState::has_waiting_kernels(int gpu) {
 }
 
 ToyStream& ToyState::make_stream(int gpu) {
-  const auto unused =
-      std::find_if(streams.begin(), streams.end(), [gpu](const ToyStream& stream) {
-        return stream.is_destroyed && stream.gpu == gpu;
-      });
+  const auto unused = std::find_if(streams.begin(), streams.end(), [gpu](const ToyStream& stream) {
+    return stream.is_destroyed && stream.gpu == gpu;
+  });
   ToyStream& made = unused != streams.end() ? *unused : streams.emplace_back();
   made.is_destroyed = false;
   made.gpu = gpu;

@@ -78,7 +78,7 @@ struct ToyTask {
   std::shared_ptr<bool> sets{};
   std::shared_ptr<bool> awaits{};
   std::function<void()> aside{};  ///< done by a thread of its own: it waits for other GPUs
-  unsigned blocks = 0;  ///< of that: all must find room on the GPU
+  unsigned blocks = 0;            ///< of that: all must find room on the GPU
   std::shared_ptr<std::atomic<bool>> aside_is_done{};
 };
 
@@ -91,7 +91,7 @@ struct ToyStream {
   cuda_api::CaptureMode capture_mode = cuda_api::capture_global;
   std::thread::id capturing{};  ///< the thread that has begun it
   bool is_broken = false;       ///< something was called that a capture forbids
-  int open_in_graph = 0;  ///< memory that was captured, and its release not yet
+  int open_in_graph = 0;        ///< memory that was captured, and its release not yet
   std::deque<ToyTask> tasks;
   std::vector<ToyTask> graph;
 };
@@ -108,6 +108,7 @@ struct ToyState {
   std::mutex mutex;
   std::condition_variable changed;
   int gpus = 0;
+  int first_visible = 0;  ///< the GPU that this process knows as its first
   FakeMemory memory;
   std::unique_ptr<ToySharedMemory> shared;  ///< where other processes reach it, as well
   int allocations = 0;                      ///< through the driver, and not yet given back
