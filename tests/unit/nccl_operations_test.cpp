@@ -160,7 +160,7 @@ TEST_F(NcclOperations, WhoDependsOnAChannelHearsOfItsPairs) {
   channel(0, 1).rest();
   rests->abort();
   EXPECT_EQ(heard, 2) << "its group has ended in good order";
-  channel(0, 0).set_before_abort(nullptr);
+  channel(0, 0).rest();
 }
 
 // NCCL frees the communicator in ncclCommAbort, also while another thread is about to use it.
