@@ -1,9 +1,9 @@
 // What a first machine with several GPUs would have met: the toy driver forbids what a real one
 // does, and waits where a real one would.
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -89,45 +89,55 @@ TEST_F(GpuFaults, TheDefaultStreamOfAThreadIsRefused) {
   });
 }
 
-/// Gives each of the streams something that takes its time, but for those at `first` and `second`.
-std::vector<std::function<void()>> occupy(ToyGpus& gpus, const std::vector<void*>& streams,
-                                          std::size_t first, std::size_t second) {
+/// Makes a call in each of so many groups, on a stream each, and opens the streams of which
+/// `is_open` does not hold only when the others have begun.
+void call_in_groups(ToyGpus& gpus, World& world, std::size_t groups,
+                    const std::function<bool(std::size_t)>& is_open) {
+  std::vector<ProcessGroup> all;
+  std::vector<void*> streams;
+  std::vector<std::unique_ptr<ToyBuffer<float>>> buffers;
   std::vector<std::function<void()>> open;
-  for (std::size_t i = 0; i < streams.size(); ++i)
-    if (i != first && i != second) open.push_back(gpus.gate(streams[i]));
-  return open;
+  for (std::size_t i = 0; i < groups; ++i) {
+    all.push_back(world.new_group({0, 1}));
+    streams.push_back(gpus.make_stream(world.rank()));
+    buffers.push_back(std::make_unique<ToyBuffer<float>>(
+        gpus, world.rank(), std::vector<float>(std::size_t{1} << 14, 1.0F)));
+    if (!is_open(i)) open.push_back(gpus.gate(streams[i]));
+  }
+  world.group().barrier();
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < groups; ++i)
+    works.push_back(all[i].all_reduce_async(
+        buffers[i]->view(), {}, {.timeout = std::chrono::seconds(10), .stream = streams[i]}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what can run does
+  for (const auto& act : open) act();
+  for (std::size_t i = 0; i < groups; ++i) {
+    works[i].wait();
+    EXPECT_TRUE(all_are(buffers[i]->values(), 2.0F));
+  }
+  world.group().barrier();
 }
 
-// Each GPU runs the kernels of two groups, the other two of the same groups: each is waited for by
-// what has no room.
+// Each GPU runs the kernels of two groups, the other those of two others: if these filled it, each
+// would be waited for by one that has no room.
 TEST_F(GpuFaults, KernelsOfSeveralGroupsFindRoomBesideEachOther) {
   if (!has_kernels()) GTEST_SKIP() << "hymn was built without nvcc";
-  constexpr std::size_t groups = 6;
   gpus.run(
-      [&](World& world) {
-        const int me = world.rank();
-        std::vector<ProcessGroup> all;
-        std::vector<void*> streams;
-        std::vector<std::unique_ptr<ToyBuffer<float>>> buffers;
-        for (std::size_t i = 0; i < groups; ++i) {
-          all.push_back(world.new_group({0, 1}));
-          streams.push_back(gpus.make_stream(me));
-          buffers.push_back(std::make_unique<ToyBuffer<float>>(
-              gpus, me, std::vector<float>(std::size_t{1} << 14, 1.0F)));
-        }
-        const auto open = me == 0 ? occupy(gpus, streams, 1, 2) : occupy(gpus, streams, 0, 3);
-        world.group().barrier();
-        std::vector<Work> works;
-        for (std::size_t i = 0; i < groups; ++i)
-          works.push_back(all[i].all_reduce_async(
-              buffers[i]->view(), {}, {.timeout = std::chrono::seconds(10), .stream = streams[i]}));
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what can run does
-        for (const auto& act : open) act();
-        for (std::size_t i = 0; i < groups; ++i) {
-          works[i].wait();
-          EXPECT_TRUE(all_are(buffers[i]->values(), 2.0F));
-        }
-        world.group().barrier();
+      [this](World& world) {
+        call_in_groups(gpus, world, 4, [&world](std::size_t group) {
+          return (group == 1 || group == 2) == (world.rank() == 0);
+        });
+      },
+      {}, through_windows());
+}
+
+// There is room for the kernels of half of them.
+TEST_F(GpuFaults, KernelsOfManyGroupsTakeTurns) {
+  if (!has_kernels()) GTEST_SKIP() << "hymn was built without nvcc";
+  gpus.run(
+      [this](World& world) {
+        call_in_groups(gpus, world, 16,
+                       [&world](std::size_t group) { return (group < 8) == (world.rank() == 0); });
       },
       {}, through_windows());
 }
