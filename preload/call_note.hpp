@@ -2,7 +2,7 @@
 #pragma once
 
 #include "preload/session.hpp"
-#include "preload/ticks.hpp"
+#include "recorder/stamp.hpp"
 
 namespace hymn::preload {
 
@@ -11,14 +11,14 @@ class CallNote {
   CallNote(Session& session, Call call)
       : counts_(session.counts()),
         count_(counts_.of(call)),
-        began_(session.reports() ? ticks() : 0) {
+        began_(session.reports() ? processor_stamp() : 0) {
     counts_.add(count_.calls);
   }
   CallNote(const CallNote&) = delete;
   CallNote& operator=(const CallNote&) = delete;
   ~CallNote() {
     if (began_ == 0) return;
-    const std::uint64_t passed = ticks() - began_;
+    const std::uint64_t passed = processor_stamp() - began_;
     counts_.add(count_.ticks, passed);
     if (is_carried_) counts_.add(count_.carried_ticks, passed);
   }

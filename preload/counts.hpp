@@ -10,7 +10,7 @@
 
 namespace hymn::preload {
 
-/// Of one call. Times are ticks (ticks.hpp), and counted only for a report.
+/// Of one call. Times are ticks of the processor, and counted only for a report.
 struct CallCount {
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> bytes{0};

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "preload/reductions.hpp"
-#include "preload/ticks.hpp"
+#include "recorder/stamp.hpp"
 
 namespace hymn::preload {
 namespace {
@@ -206,7 +206,7 @@ void Recorded::start_collective() {
   made.op_id = sequence_ + group.line->p2ps.load(std::memory_order_relaxed);
   made.waited_for = request_ == nullptr;
   made.site = reinterpret_cast<std::uintptr_t>(site_);
-  made.created = ticks();
+  made.created = processor_stamp();
   record_ = watch_->record().begin(made);
 }
 
@@ -224,7 +224,7 @@ void Recorded::start_message(Message& message) {
       message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag);
   made.waited_for = request_ == nullptr;
   made.site = reinterpret_cast<std::uintptr_t>(site_);
-  made.created = ticks();
+  made.created = processor_stamp();
   message.record = watch_->record().begin(made);
 }
 

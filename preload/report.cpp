@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "preload/session.hpp"
-#include "preload/ticks.hpp"
+#include "recorder/stamp.hpp"
 
 namespace hymn::preload {
 namespace {
@@ -92,7 +92,7 @@ std::string report_of(const std::vector<Row>& rows, int ranks, double seconds) {
 
 void print_report(const Session& session) {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - session.began();
-  const std::uint64_t all_ticks = ticks() - session.began_ticks();
+  const std::uint64_t all_ticks = processor_stamp() - session.began_ticks();
   std::vector<std::uint64_t> words;
   for (std::size_t i = 0; i < call_count; ++i)
     append(words, session.counts().of(static_cast<Call>(i)));

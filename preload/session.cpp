@@ -13,7 +13,7 @@
 
 #include "preload/calls.hpp"
 #include "preload/report.hpp"
-#include "preload/ticks.hpp"
+#include "recorder/stamp.hpp"
 #include "runtime/world/mpi_world.hpp"
 
 namespace hymn::preload {
@@ -136,7 +136,7 @@ Session::Session(const Config& config, const Wishes& wishes, std::vector<RankPro
     : may_overlap_(threads_may_overlap()),
       wishes_(wishes),
       began_(std::chrono::steady_clock::now()),
-      began_ticks_(ticks()),
+      began_ticks_(processor_stamp()),
       processes_(std::move(processes)),
       watch_(make_watch(config, processes_, job, may_overlap_)),
       communicators_(watch()),

@@ -12,9 +12,8 @@
 
 namespace hymn {
 
-inline std::uint64_t time_stamp() {
-  if (simulated_schedule() != nullptr) [[unlikely]]
-    return simulated_stamp();
+/// The real one, also in a simulation.
+inline std::uint64_t processor_stamp() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
@@ -27,6 +26,12 @@ inline std::uint64_t time_stamp() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(now.tv_nsec);
 #endif
+}
+
+inline std::uint64_t time_stamp() {
+  if (simulated_schedule() != nullptr) [[unlikely]]
+    return simulated_stamp();
+  return processor_stamp();
 }
 
 }  // namespace hymn
