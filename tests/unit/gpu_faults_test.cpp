@@ -48,6 +48,33 @@ TEST_F(GpuFaults, NoKernelIsLoadedBesideOneThatWaits) {
       {}, through_windows());
 }
 
+// NCCL's kernels wait for other GPUs as well.
+TEST_F(GpuFaults, TheSearchForNanIsLoadedBeforeNcclWaits) {
+  if (!has_kernels()) GTEST_SKIP() << "hymn was built without nvcc";
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    ProcessGroup checked = world.new_group({0, 1}, {.nan_check = true});
+    Buffer buffer(gpus, me, {1});
+    checked.all_reduce(buffer.view());  // no whole number is NaN: nothing is searched
+    ToyBuffer<float> floats(gpus, me, {1.0F});
+    void* const stream = gpus.make_stream(me);
+    void* const other = gpus.make_stream(me);
+    world.group().all_reduce(buffer.view());
+    world.group().barrier();
+    if (me == 0) gpus.hold("collective");
+    world.group().barrier();
+    world.group().all_reduce(buffer.view(), {}, {.stream = stream});
+    checked.all_reduce(floats.view(), {}, {.stream = other});
+    world.group().barrier();
+    if (me == 0) gpus.release();
+    EXPECT_TRUE(gpus.synchronize(other));
+    EXPECT_EQ(floats.values(), std::vector<float>{2.0F});
+    world.group().wait_for_pending_works();
+    checked.wait_for_pending_works();
+    world.group().barrier();
+  });
+}
+
 // The mode "global" is that of PyTorch's graphs: any thread's call may break the capture.
 TEST_F(GpuFaults, ACaptureIsNotBrokenByThreadsThatWait) {
   gpus.run([this](World& world) {

@@ -180,8 +180,9 @@ bool ToyState::has_waiting_kernels(int gpu) {
   progress();
   return std::any_of(streams.begin(), streams.end(), [gpu](const ToyStream& stream) {
     return stream.gpu == gpu &&
-           std::any_of(stream.tasks.begin(), stream.tasks.end(),
-                       [](const ToyTask& task) { return task.aside != nullptr; });
+           std::any_of(stream.tasks.begin(), stream.tasks.end(), [](const ToyTask& task) {
+             return task.aside != nullptr || !task.calls.empty();
+           });
   });
 }
 

@@ -138,7 +138,7 @@ struct ToyState {
   std::set<std::pair<int, const void*>> loaded_kernels;  ///< by GPU
   std::list<std::jthread> threads;
 
-  /// Whether kernels that wait for other GPUs are on that GPU's streams.
+  /// Whether kernels that wait for other GPUs, of hymn or of NCCL, are on that GPU's streams.
   bool has_waiting_kernels(int gpu);
   /// Makes one, or what another was.
   ToyStream& make_stream(int gpu);
