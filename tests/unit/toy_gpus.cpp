@@ -1,6 +1,7 @@
 #include "tests/unit/toy_gpus.hpp"
 
 #include <algorithm>
+#include <deque>
 
 #include "tests/support/machines.hpp"
 #include "tests/unit/toy_state.hpp"
@@ -26,9 +27,15 @@ std::shared_ptr<const Machine> make_host(std::string name, int first_gpu, int gp
   return std::make_shared<const Machine>(std::move(machine));
 }
 
+/// They live on: what worlds have given up is kept for ever.
+GpuFunctions& more_functions() {
+  static std::deque<GpuFunctions> all;
+  return all.emplace_back();
+}
+
 }  // namespace
 
-ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
+ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()), functions_(more_functions()) {
   toy = state_.get();
   state_->gpus = gpus;
   functions_.cuda = toy_cuda(*state_);

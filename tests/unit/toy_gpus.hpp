@@ -98,7 +98,7 @@ class ToyGpus {
 
   std::unique_ptr<ToyState> state_;
   NcclLibrary nccl_;
-  GpuFunctions functions_;
+  GpuFunctions& functions_;  ///< of no others, ever: kernels are known by its address
   std::unique_ptr<MemoryQuery> memory_;
   PretendedGpus pretended_;
   std::shared_ptr<const Machine> machine_;
