@@ -20,7 +20,7 @@ constinit thread_local LastFound last_found{};
 }  // namespace
 
 Communicator::Communicator(MPI_Comm comm, Watch* watch)
-    : comm_(comm), reason_(Reason::early), watch_(watch) {
+    : comm_(comm), reason_(Reason::early) {
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &size_);
   const Reason reason = find_reason();
@@ -28,10 +28,6 @@ Communicator::Communicator(MPI_Comm comm, Watch* watch)
   const bool is_told =
       reason != Reason::two_groups && reason != Reason::strangers && reason != Reason::one_rank;
   if (watch != nullptr && is_told) watched_ = watch->add(comm, world_ranks_);
-}
-
-Communicator::~Communicator() {
-  if (watched_ != nullptr) watch_->remove(*watched_);
 }
 
 Reason Communicator::find_reason() {
@@ -100,6 +96,9 @@ Communicator* Communicators::look(MPI_Comm comm) {
   void* value = nullptr;
   int is_known = 0;
   if (PMPI_Comm_get_attr(comm, key_, &value, &is_known) != MPI_SUCCESS) return nullptr;
+  if (is_known != 0) return static_cast<Communicator*>(value);
+  const std::lock_guard lock(making_);
+  PMPI_Comm_get_attr(comm, key_, &value, &is_known);
   if (is_known != 0) return static_cast<Communicator*>(value);
   auto made = std::make_unique<Communicator>(comm, watch_);
   if (PMPI_Comm_set_attr(comm, key_, made.get()) != MPI_SUCCESS) return nullptr;

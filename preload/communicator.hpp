@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "preload/groups.hpp"
@@ -17,7 +18,6 @@ class Communicator {
  public:
   /// `watch`: null: nothing is recorded.
   Communicator(MPI_Comm comm, Watch* watch);
-  ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -31,7 +31,7 @@ class Communicator {
   int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
 
   /// What is recorded of it; null: nothing, as of one rank alone.
-  WatchedGroup* watched() const { return watched_.get(); }
+  const std::shared_ptr<WatchedGroup>& watched() const { return watched_; }
 
   /// Counts a blocking collective. Why it cannot be carried: the same on all ranks. The third of a
   /// communicator makes the group, together with all ranks.
@@ -58,8 +58,7 @@ class Communicator {
   std::atomic<Reason> reason_;
   std::uint32_t calls_ = 0;
   GroupLease group_{};
-  Watch* watch_;
-  std::unique_ptr<WatchedGroup> watched_{};
+  std::shared_ptr<WatchedGroup> watched_{};
 };
 
 /// Communicators of the program by their handles: an attribute of each.
@@ -78,6 +77,7 @@ class Communicators {
 
   Watch* watch_;
   int key_ = MPI_KEYVAL_INVALID;
+  std::mutex making_{};  ///< two threads may meet a communicator at the same time
 };
 
 }  // namespace hymn::preload

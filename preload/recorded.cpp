@@ -200,6 +200,7 @@ void Recorded::start_collective() {
   const WatchedGroup& group = *comm_->watched();
   CallRecord made = record_of_collective();
   sequence_ = group.line->collectives.load(std::memory_order_relaxed) + 1;
+  if (request_ == nullptr) group.blocking.store(sequence_, std::memory_order_relaxed);
   group.line->collectives.store(sequence_, std::memory_order_release);
   made.group_uid = group.uid;
   made.sequence = sequence_;
@@ -230,38 +231,51 @@ void Recorded::start_message(Message& message) {
 
 void Recorded::end(int code) {
   if (watch_ == nullptr) return;
-  const CallState state = state_of(code);
-  if (comm_ != nullptr) end_collective(state);
-  for (std::size_t i = 0; i < message_count_; ++i)
-    if (!leaves_open(messages_[i].record, nullptr))
-      watch_->record().end(messages_[i].record, state);
-  if (!watched_.empty()) end_requests(state);
+  if (comm_ != nullptr) end_collective(code);
+  end_messages(code);
+  if (!watched_.empty()) end_requests(state_of(code));
   if (is_outer_) watch_->record().set_outer_call(nullptr);
   if (made_ != nullptr && code == MPI_SUCCESS) session_.communicators().find(*made_);
 }
 
-bool Recorded::leaves_open(std::uint64_t record, std::atomic<std::uint64_t>* in_flight) {
-  if (request_ == nullptr || *request_ == MPI_REQUEST_NULL) return false;
-  return watch_->requests().add({*request_, record, in_flight});
+// A call that has failed leaves nothing behind that could be taken for a request.
+bool Recorded::leaves_open(int code, std::uint64_t record,
+                           const std::shared_ptr<WatchedGroup>& group) {
+  if (code != MPI_SUCCESS || request_ == nullptr || *request_ == MPI_REQUEST_NULL) return false;
+  const Requests::Added added = watch_->requests().add({*request_, record, group});
+  if (added.ended) end_open(*added.ended, CallState::completed);
+  return added.is_followed;
 }
 
-void Recorded::end_collective(CallState state) {
-  WatchedGroup& group = *comm_->watched();
-  group.in_flight.fetch_add(request_ == nullptr ? 0 : 1, std::memory_order_acq_rel);
-  if (leaves_open(record_, &group.in_flight)) return;
-  if (request_ != nullptr) group.in_flight.fetch_sub(1, std::memory_order_acq_rel);
-  watch_->record().end(record_, state);
-  if (group.in_flight.load(std::memory_order_acquire) == 0)
-    group.line->completed.store(sequence_, std::memory_order_release);
+void Recorded::end_open(const Requests::Open& open, CallState state) {
+  watch_->record().end(open.record, state);
+  if (open.group != nullptr) open.group->end_one();
+}
+
+void Recorded::end_messages(int code) {
+  for (std::size_t i = 0; i < message_count_; ++i)
+    if (!leaves_open(code, messages_[i].record, nullptr))
+      watch_->record().end(messages_[i].record, state_of(code));
+}
+
+void Recorded::end_collective(int code) {
+  const std::shared_ptr<WatchedGroup>& group = comm_->watched();
+  if (request_ != nullptr) {
+    group->in_flight.fetch_add(1, std::memory_order_acq_rel);
+    if (!leaves_open(code, record_, group)) end_open({{}, record_, group}, state_of(code));
+    return;
+  }
+  watch_->record().end(record_, state_of(code));
+  group->blocking.store(0, std::memory_order_release);
+  if (group->in_flight.load(std::memory_order_acquire) == 0)
+    group->line->completed.store(sequence_, std::memory_order_release);
 }
 
 // MPI leaves MPI_REQUEST_NULL where a request has ended.
 void Recorded::end_requests(CallState state) {
   for (const Watched& one : watched_) {
     if (requests_[one.index] != MPI_REQUEST_NULL) continue;
-    watch_->requests().remove(one.open.request);
-    watch_->record().end(one.open.record, state);
-    if (one.open.in_flight != nullptr) one.open.in_flight->fetch_sub(1, std::memory_order_acq_rel);
+    if (watch_->requests().remove(one.open.request, one.open.record)) end_open(one.open, state);
   }
 }
 

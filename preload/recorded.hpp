@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "preload/session.hpp"
@@ -62,14 +63,16 @@ class Recorded {
   };
 
   bool find(MPI_Comm comm);
+  void end_messages(int code);
   void add_message(OpType type, MPI_Comm comm, int peer, int tag, int count, MPI_Datatype type_of);
   CallRecord record_of_collective() const;
   void start_collective();
   void start_message(Message& message);
-  void end_collective(CallState state);
+  void end_collective(int code);
   void end_requests(CallState state);
-  /// It is in flight, and a request ends it.
-  bool leaves_open(std::uint64_t record, std::atomic<std::uint64_t>* in_flight);
+  /// It is in flight, and a request ends it. `group`: of a collective.
+  bool leaves_open(int code, std::uint64_t record, const std::shared_ptr<WatchedGroup>& group);
+  void end_open(const Requests::Open& open, CallState state);
 
   Session& session_;
   Watch* const watch_;

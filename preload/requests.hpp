@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <type_traits>
 
@@ -11,20 +12,27 @@
 
 namespace hymn::preload {
 
+struct WatchedGroup;
+
 /// A table of fixed size: a request that finds no place in it is not followed. Thread-safe.
 class Requests {
  public:
   struct Open {
     MPI_Request request{};
     std::uint64_t record = 0;
-    /// Of a collective, whose communicator counts those in flight; null: a message.
-    std::atomic<std::uint64_t>* in_flight = nullptr;
+    /// Of a collective, which may outlive its communicator; null: a message.
+    std::shared_ptr<WatchedGroup> group{};
+  };
+  struct Added {
+    bool is_followed = false;  ///< false: there is no place
+    /// What had this handle. It has ended, else MPI had not given it away again.
+    std::optional<Open> ended{};
   };
 
-  /// False: there is no place.
-  bool add(const Open& open);
+  Added add(Open open);
   std::optional<Open> find(MPI_Request request) const;
-  void remove(MPI_Request request);
+  /// False: the handle is another's by now, or nobody's.
+  bool remove(MPI_Request request, std::uint64_t record);
 
  private:
   static constexpr std::size_t places = 4096;
@@ -55,6 +63,7 @@ class Requests {
     return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> 40);
   }
   Open* slot_of(MPI_Request request) const;
+  Open* free_slot_of(MPI_Request request) const;
 
   mutable std::atomic_flag busy_{};
   std::size_t count_ = 0;

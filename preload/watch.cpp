@@ -55,8 +55,19 @@ Watch::Watch(const Config& config, int rank, std::vector<RankProcess> processes,
                .by_many = may_overlap,
                .job = job}) {}
 
-std::unique_ptr<WatchedGroup> Watch::add(MPI_Comm comm, const std::vector<int>& world_ranks) {
-  auto group = std::make_unique<WatchedGroup>();
+void WatchedGroup::end_one() {
+  const std::uint64_t started = line->collectives.load(std::memory_order_acquire);
+  if (in_flight.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const std::uint64_t open = blocking.load(std::memory_order_acquire);
+  line->completed.store(open == 0 ? started : open - 1, std::memory_order_release);
+}
+
+std::shared_ptr<WatchedGroup> Watch::add(MPI_Comm comm, const std::vector<int>& world_ranks) {
+  const auto end = [this](WatchedGroup* group) {
+    if (group->line != nullptr) record_.end_group(group->uid);
+    delete group;
+  };
+  const std::shared_ptr<WatchedGroup> group(new WatchedGroup, end);
   std::uint64_t place = 0;
   {
     const std::lock_guard lock(mutex_);

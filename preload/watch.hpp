@@ -24,6 +24,11 @@ struct WatchedGroup {
   GroupLine* line = nullptr;
   /// Collectives that do not block, and have not ended.
   std::atomic<std::uint64_t> in_flight{0};
+  /// The number of the one that blocks now; 0: none does.
+  std::atomic<std::uint64_t> blocking{0};
+
+  /// One of those in flight has ended: as soon as none is left, all have that were started.
+  void end_one();
 };
 
 /// A process of the job, as its host numbers it.
@@ -42,8 +47,8 @@ class Watch {
   Requests& requests() { return requests_; }
   /// A communicator is seen for the first time: where it is made, or else at its first call. Those
   /// of the same ranks are told apart by their order.
-  std::unique_ptr<WatchedGroup> add(MPI_Comm comm, const std::vector<int>& world_ranks);
-  void remove(const WatchedGroup& group) { record_.end_group(group.uid); }
+  /// It is told of until the communicator and all that is in flight on it have let go.
+  std::shared_ptr<WatchedGroup> add(MPI_Comm comm, const std::vector<int>& world_ranks);
 
   /// What this rank knows of others: those of its host that have died.
   std::vector<DumpPeer> peers() const;
