@@ -4,10 +4,20 @@
 
 #include <array>
 #include <exception>
-#include <iterator>
 #include <set>
+#include <utility>
 
 namespace hymn::preload {
+
+// The tag is nobody else's and never comes again, so each rank may do that when it likes.
+SharedGroup::~SharedGroup() {
+  if (!ends_with_leases) return;
+  try {
+    group.destroy();
+  } catch (const std::exception&) {
+    // The world ends it.
+  }
+}
 
 // What some member has not, or has another one in the place of, nobody takes. The first rank gives
 // a number by which those tell their groups apart that several threads make at the same time.
@@ -65,19 +75,26 @@ GroupLease Groups::make(const std::vector<int>& ranks, std::int64_t number) {
   options.timeout = options.init_timeout = Timeout::none();
   if (may_overlap_) options.tag = fmt::format("preload {}", number);
   try {
-    return std::make_shared<SharedGroup>(world_.new_group(ranks, options));
+    return std::make_shared<SharedGroup>(world_.new_group(ranks, options), may_overlap_);
   } catch (const std::exception&) {
     return nullptr;
   }
 }
 
 void Groups::keep(const std::vector<int>& ranks, const GroupLease& group) {
+  std::vector<GroupLease> ended;  // outside of the lock
   const std::lock_guard lock(mutex_);
   // The others may not have what was there, so nobody is to find it.
   if (!may_overlap_) groups_.erase(ranks);
   groups_.emplace(ranks, group);
-  for (auto each = groups_.begin(); groups_.size() > most_kept && each != groups_.end();)
-    each = each->second.use_count() == 1 ? groups_.erase(each) : std::next(each);
+  for (auto each = groups_.begin(); groups_.size() > most_kept && each != groups_.end();) {
+    if (each->second.use_count() == 1) {
+      ended.push_back(std::move(each->second));
+      each = groups_.erase(each);
+    } else {
+      ++each;
+    }
+  }
 }
 
 }  // namespace hymn::preload

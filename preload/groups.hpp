@@ -15,7 +15,15 @@
 namespace hymn::preload {
 
 struct SharedGroup {
+  explicit SharedGroup(ProcessGroup made, bool ends = false)
+      : group(std::move(made)), ends_with_leases(ends) {}
+  SharedGroup(const SharedGroup&) = delete;
+  SharedGroup& operator=(const SharedGroup&) = delete;
+  ~SharedGroup();
+
   ProcessGroup group;
+  /// Those with a tag live on without handles, unless they are destroyed.
+  const bool ends_with_leases;
   /// A call of it has failed here, so that its members are out of step: nobody is to use it again.
   std::atomic<bool> is_given_up{false};
 };
