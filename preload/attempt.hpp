@@ -32,8 +32,8 @@ class Attempt {
   /// Finds the communicator, and counts the call there: first of all, on every rank. Null, with the
   /// reason: it cannot be known.
   bool find(MPI_Comm comm);
-  /// Why it is left to MPI. `bytes`: as Sight::bytes.
-  Reason judge(std::size_t bytes);
+  /// Why it is left to MPI. `bytes`: as Sight::bytes; `blocks`: of so many the largest buffer is.
+  Reason judge(std::size_t bytes, int blocks = 1);
   Outcome left() const { return {reason_, MPI_SUCCESS}; }
   static Outcome left(Reason reason) { return {reason, MPI_SUCCESS}; }
 
@@ -56,6 +56,10 @@ class Attempt {
   }
 
  private:
+  /// What moves more may have to be packed on some ranks, and memory for that be wanting there, after
+  /// the others have begun.
+  static constexpr std::size_t most_bytes = std::size_t{1} << 30;
+
   Session& session_;
   Call call_;
   Communicator* comm_ = nullptr;

@@ -13,8 +13,8 @@ BufferView bytes_at(std::byte* data, std::size_t bytes) {
   return BufferView(data, bytes, DataType::uint8);
 }
 
-/// MPI leaves nobody a way to give the same memory twice, but programs do; hymn wants the input
-/// where the output is, or apart from it.
+/// MPI forbids overlapping buffers, but programs pass them; hymn wants the input where the output
+/// is, or apart from it.
 const std::byte* apart(const std::byte* in, const std::byte* out, std::size_t bytes,
                        Scratch& scratch) {
   if (in == out || !overlap(in, bytes, out, bytes)) return in;
@@ -37,10 +37,11 @@ Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferV
   if (reduction.reason() != Reason::carried) return Attempt::left(reduction.reason());
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
-    Landing landing(to, scratch);
+    // What the first rank of MPI_Exscan gets goes nowhere: it may have no buffer.
+    Landing landing(writes ? to : memory_for(to.bytes(), scratch), scratch);
     const std::byte* from = landing.data();
     if (in == MPI_IN_PLACE)
-      landing.load();
+      writes ? landing.load() : pack(to, landing.data());
     else
       from =
           apart(packed({in, to.count, type, info}, scratch), landing.data(), to.bytes(), scratch);
@@ -60,8 +61,9 @@ bool Attempt::find(MPI_Comm comm) {
   return reason_ == Reason::carried;
 }
 
-Reason Attempt::judge(std::size_t bytes) {
+Reason Attempt::judge(std::size_t bytes, int blocks) {
   bytes_ = bytes;
+  if (bytes > most_bytes / static_cast<std::size_t>(blocks)) return Reason::unsupported;
   if (bytes == 0 && call_ != Call::Barrier && call_ != Call::Alltoallv) return Reason::empty;
   if (session_.carries_all()) return Reason::carried;
   return preload::judge({call_, comm_->size(), comm_->hosts(), bytes});

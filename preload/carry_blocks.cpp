@@ -68,7 +68,8 @@ Outcome attempt(Tag<Call::Gather>, Attempt& call, const void* in, int in_count,
   const bool in_place = is_root && in == MPI_IN_PLACE;
   const Elements from = in_place ? Elements() : elements_of(call, in, in_count, in_type);
   const std::size_t bytes = is_root ? to.each.bytes() : from.bytes();
-  if (const Reason reason = call.judge(bytes); reason != Reason::carried)
+  if (!in_place && !from.info.is_known) return Attempt::left(Reason::bad_arguments);
+  if (const Reason reason = call.judge(bytes, call.size()); reason != Reason::carried)
     return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
@@ -96,14 +97,13 @@ Outcome attempt(Tag<Call::Scatter>, Attempt& call, const void* in, int in_count,
   const bool in_place = is_root && out == MPI_IN_PLACE;
   const Elements to = in_place ? Elements() : elements_of(call, out, out_count, out_type);
   const std::size_t bytes = is_root ? from.each.bytes() : to.bytes();
-  if (const Reason reason = call.judge(bytes); reason != Reason::carried)
+  if (!in_place && !to.info.is_known) return Attempt::left(Reason::bad_arguments);
+  if (const Reason reason = call.judge(bytes, call.size()); reason != Reason::carried)
     return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
     // What the root scatters to itself in place goes nowhere.
-    const Elements landed = in_place ? Elements{scratch.take(bytes), bytes, MPI_BYTE,
-                                                TypeInfo{.size = 1, .is_flat = true}}
-                                     : to;
+    const Elements landed = in_place ? memory_for(bytes, scratch) : to;
     Landing landing(landed, scratch);
     if (is_root) {
       const std::byte* const given =
@@ -125,7 +125,8 @@ Outcome attempt(Tag<Call::Allgather>, Attempt& call, const void* in, int in_coun
   if (out_count < 0 || (!in_place && in_count < 0)) return Attempt::left(Reason::bad_arguments);
   const EqualBlocks to = blocks_of(call, out, out_count, out_type);
   const Elements from = in_place ? Elements() : elements_of(call, in, in_count, in_type);
-  if (const Reason reason = call.judge(to.each.bytes()); reason != Reason::carried)
+  if (!in_place && !from.info.is_known) return Attempt::left(Reason::bad_arguments);
+  if (const Reason reason = call.judge(to.each.bytes(), call.size()); reason != Reason::carried)
     return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
@@ -144,7 +145,9 @@ Outcome attempt(Tag<Call::Alltoall>, Attempt& call, const void* in, int in_count
   const bool in_place = in == MPI_IN_PLACE;
   if (out_count < 0 || (!in_place && in_count < 0)) return Attempt::left(Reason::bad_arguments);
   const EqualBlocks to = blocks_of(call, out, out_count, out_type);
-  if (const Reason reason = call.judge(to.each.bytes()); reason != Reason::carried)
+  const EqualBlocks from = in_place ? to : blocks_of(call, in, in_count, in_type);
+  if (!from.each.info.is_known) return Attempt::left(Reason::bad_arguments);
+  if (const Reason reason = call.judge(to.each.bytes(), call.size()); reason != Reason::carried)
     return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
@@ -153,8 +156,7 @@ Outcome attempt(Tag<Call::Alltoall>, Attempt& call, const void* in, int in_count
     if (in_place)
       landing.load();
     else
-      given = kept_apart(packed(blocks_of(call, in, in_count, in_type).all(), scratch), to.bytes(),
-                         landing.data(), to.bytes(), scratch);
+      given = kept_apart(packed(from.all(), scratch), to.bytes(), landing.data(), to.bytes(), scratch);
     group.all_to_all(view_of_bytes(given, to.bytes()), view_of_bytes(landing.data(), to.bytes()));
     landing.store();
   });
@@ -167,7 +169,7 @@ Outcome attempt(Tag<Call::Reduce_scatter_block>, Attempt& call, const void* in, 
   const bool in_place = in == MPI_IN_PLACE;
   const EqualBlocks from = blocks_of(call, in_place ? out : in, count, type);
   const Reduction reduction(op, type, from.each.info, call.session().keeps_bits());
-  if (const Reason reason = call.judge(from.each.bytes()); reason != Reason::carried)
+  if (const Reason reason = call.judge(from.each.bytes(), call.size()); reason != Reason::carried)
     return Attempt::left(reason);
   if (reduction.reason() != Reason::carried) return Attempt::left(reduction.reason());
   return call.run([&](ProcessGroup& group) {

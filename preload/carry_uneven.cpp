@@ -13,7 +13,7 @@ class UnevenBlocks {
  public:
   UnevenBlocks(Attempt& call, const void* data, const int counts[], const int places[],
                MPI_Datatype type)
-      : base_{data, 0, type, call.session().types().find(type)} {
+      : base_{data, 0, type, call.session().types().find(type)}, is_sound_(base_.info.is_known) {
     std::ptrdiff_t next = 0;
     for (int rank = 0; rank < call.size(); ++rank) {
       is_sound_ = is_sound_ && counts[rank] >= 0;
@@ -56,7 +56,7 @@ class UnevenBlocks {
   std::vector<std::ptrdiff_t> places_{};
   std::vector<std::size_t> bytes_of_{};
   std::size_t bytes_ = 0;
-  bool is_sound_ = true;
+  bool is_sound_;
   bool is_dense_ = true;
 };
 
@@ -103,7 +103,9 @@ Outcome attempt(Tag<Call::Allgatherv>, Attempt& call, const void* in, int in_cou
   if (out_counts == nullptr || places == nullptr || (!in_place && in_count < 0))
     return Attempt::left(Reason::bad_arguments);
   const UnevenBlocks to(call, out, out_counts, places, out_type);
-  if (!to.is_sound()) return Attempt::left(Reason::bad_arguments);
+  const TypeInfo given_type = in_place ? TypeInfo() : call.session().types().find(in_type);
+  if (!to.is_sound() || (!in_place && !given_type.is_known))
+    return Attempt::left(Reason::bad_arguments);
   if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
     return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
@@ -115,8 +117,7 @@ Outcome attempt(Tag<Call::Allgatherv>, Attempt& call, const void* in, int in_cou
     if (in_place) {
       if (!to.is_ready()) pack(to.of(me), const_cast<std::byte*>(given));
     } else {
-      const Elements from{in, static_cast<std::size_t>(in_count), in_type,
-                          call.session().types().find(in_type)};
+      const Elements from{in, static_cast<std::size_t>(in_count), in_type, given_type};
       given = packed(from, scratch);
       if (overlap(given, bytes, landing.data(), to.bytes())) given = copied(given, bytes, scratch);
     }

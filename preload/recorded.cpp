@@ -197,7 +197,7 @@ CallRecord Recorded::record_of_collective() const {
 }
 
 void Recorded::start_collective() {
-  const WatchedGroup& group = *comm_->watched();
+  WatchedGroup& group = *comm_->watched();
   CallRecord made = record_of_collective();
   sequence_ = group.line->collectives.load(std::memory_order_relaxed) + 1;
   if (request_ == nullptr) group.blocking.store(sequence_, std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -89,6 +90,14 @@ Reduction::Reduction(MPI_Op op, MPI_Datatype type, const TypeInfo& info, bool ke
 }
 
 void Reduction::use_mpi() {
+  MPI_Aint low = 0;
+  MPI_Aint extent = 0;
+  PMPI_Type_get_extent(type_, &low, &extent);
+  // Gaps need memory, too.
+  const std::size_t spread = info_.is_flat ? 1 : static_cast<std::size_t>(std::abs(extent));
+  constexpr std::size_t most_flat = std::numeric_limits<int>::max() / 2;
+  const std::size_t most = info_.is_flat ? most_flat : std::size_t{1} << 26;
+  at_once_ = std::max<std::size_t>(most / std::max(info_.size, spread), 1);
   int commutes = 0;
   PMPI_Op_commutative(mpi_op_, &commutes);
   dtype_ = DataType::value;
@@ -104,9 +113,8 @@ void Reduction::combine(void* inout, const void* in, std::size_t count, void* re
   const auto& self = *static_cast<const Reduction*>(reduction);
   auto* lower = static_cast<std::byte*>(inout);
   const auto* higher = static_cast<const std::byte*>(in);
-  constexpr std::size_t most = std::numeric_limits<int>::max() / 2;
   while (count != 0) {
-    const std::size_t now = std::min(count, std::max<std::size_t>(most / self.info_.size, 1));
+    const std::size_t now = std::min(count, self.at_once_);
     if (self.info_.is_flat)
       self.combine_flat(lower, higher, static_cast<int>(now));
     else

@@ -43,6 +43,7 @@ class Reduction {
   MPI_Op mpi_op_;
   MPI_Datatype type_;
   TypeInfo info_;
+  std::size_t at_once_ = 1;  ///< elements for one call of MPI_Reduce_local
   Reason reason_ = Reason::carried;
   ReduceOp op_{};
   DataType dtype_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "preload/calls.hpp"
+#include "preload/quiet.hpp"
 #include "preload/report.hpp"
 #include "recorder/stamp.hpp"
 #include "runtime/world/mpi_world.hpp"
@@ -37,18 +38,26 @@ struct Meeting {
   std::uint64_t job;  ///< drawn by rank 0
 };
 
+std::int64_t draw_job() noexcept {
+  try {
+    std::random_device random;
+    return std::int64_t{random()} << 20 ^ std::int64_t{random()};
+  } catch (const std::exception&) {
+    return std::chrono::steady_clock::now().time_since_epoch().count();
+  }
+}
+
+/// What it needs is there before the first collective: no rank leaves out one.
 Meeting meet() {
   int size = 1;
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::vector<std::int64_t> heard(static_cast<std::size_t>(size) * 3);
   MPI_Comm here = MPI_COMM_NULL;
   PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own_rank(), MPI_INFO_NULL, &here);
   int lowest = own_rank();
   PMPI_Bcast(&lowest, 1, MPI_INT, 0, here);
   PMPI_Comm_free(&here);
-  std::random_device random;
-  const std::array<std::int64_t, 3> said{::getpid(), lowest,
-                                         std::int64_t{random()} << 20 ^ std::int64_t{random()}};
-  std::vector<std::int64_t> heard(static_cast<std::size_t>(size) * said.size());
+  const std::array<std::int64_t, 3> said{::getpid(), lowest, draw_job()};
   PMPI_Allgather(said.data(), said.size(), MPI_INT64_T, heard.data(), said.size(), MPI_INT64_T,
                  MPI_COMM_WORLD);
   Meeting met{.processes = {}, .job = static_cast<std::uint64_t>(heard[2]) | 1};
@@ -66,13 +75,11 @@ std::optional<Watch> make_watch(const Config& config, const std::vector<RankProc
 /// Communicators that the program has not freed may end later, and look there.
 std::atomic<Session*> ended_session{nullptr};
 
-MPI_Comm quiet_comm = MPI_COMM_NULL;
-
 /// A rank that waits for hymn moves on what others want of its MPI: long messages that it has
 /// started, windows, collectives that do not block.
 void let_mpi_move() {
   int has_one = 0;
-  next_pmpi().Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &has_one, MPI_STATUS_IGNORE);
+  next_pmpi().Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm(), &has_one, MPI_STATUS_IGNORE);
 }
 
 /// Whether the program uses the MPI that this library was built for: another has other handles.
@@ -90,12 +97,15 @@ bool is_our_mpi() {
 #endif
 }
 
+void tell_why_not(const std::exception& error) {
+  std::fprintf(stderr, "libhymn-preload.so does nothing: %s\n", error.what());
+}
+
 std::optional<Config> read_config() {
   try {
     return Config::from_environment();
   } catch (const std::exception& error) {
-    if (own_rank() == 0)
-      std::fprintf(stderr, "libhymn-preload.so does nothing: %s\n", error.what());
+    if (own_rank() == 0) tell_why_not(error);
     return std::nullopt;
   }
 }
@@ -151,31 +161,47 @@ void Session::begin() noexcept {
   const std::optional<Config> config = read_config();
   const Wishes wishes = agree(config);
   if (!wishes.records || current_.load(std::memory_order_relaxed) != nullptr) return;
-  Meeting met = meet();
+  begin_quiet();
   // It is left to the end of the process where the program does not finalize.
-  auto session = std::make_unique<Session>(*config, wishes, std::move(met.processes), met.job);
+  std::unique_ptr<Session> session = make(*config, wishes);
+  if (!all_have(session != nullptr)) {
+    if (session) session->communicators_.end();
+    return end_quiet();
+  }
   if (wishes.carries) session->make_world();
   current_.store(session.release(), std::memory_order_release);
 }
 
+// Null: not here, and then on no rank.
+std::unique_ptr<Session> Session::make(const Config& config, const Wishes& wishes) {
+  try {
+    Meeting met = meet();
+    auto session = std::make_unique<Session>(config, wishes, std::move(met.processes), met.job);
+    // All threads will look there.
+    session->communicators_.find(MPI_COMM_WORLD);
+    return session;
+  } catch (const std::exception& error) {
+    tell_why_not(error);
+    return nullptr;
+  }
+}
+
 void Session::make_world() {
   if (processes_.size() == 1) return;
-  PMPI_Comm_dup(MPI_COMM_SELF, &quiet_comm);
-  std::vector<int> hosts;
-  for (const RankProcess& process : processes_) hosts.push_back(static_cast<int>(process.host));
-  const bool on_one_host = std::ranges::all_of(hosts, [](int host) { return host == 0; });
   try {
+    std::vector<int> hosts;
+    for (const RankProcess& process : processes_) hosts.push_back(static_cast<int>(process.host));
+    const bool on_one_host = std::ranges::all_of(hosts, [](int host) { return host == 0; });
     world_.emplace(world_behind_mpi(MPI_COMM_WORLD, on_one_host, let_mpi_move));
-  } catch (const std::exception&) {
-    world_.reset();
-  }
-  if (all_have(world_.has_value())) {
     groups_.emplace(*world_, may_overlap_, std::move(hosts));
-  } else if (world_) {
-    // It would wait for the others at its end.
-    static_cast<void>(new World(std::move(*world_)));
-    world_.reset();
+  } catch (const std::exception&) {
+    groups_.reset();
   }
+  if (all_have(groups_.has_value())) return;
+  groups_.reset();
+  // It would wait for the others at its end.
+  if (world_) static_cast<void>(new World(std::move(*world_)));
+  world_.reset();
 }
 
 void Session::end() noexcept {
@@ -192,7 +218,7 @@ void Session::end() noexcept {
     // MPI_Finalize tells what is wrong.
   }
   if (session->watch_) session->watch_->record().say_goodbye();
-  if (quiet_comm != MPI_COMM_NULL) PMPI_Comm_free(&quiet_comm);
+  end_quiet();
 }
 
 }  // namespace hymn::preload

@@ -66,6 +66,7 @@ class Session {
   std::uint64_t began_ticks() const { return began_ticks_; }
 
  private:
+  static std::unique_ptr<Session> make(const Config& config, const Wishes& wishes);
   void make_world();
 
   static std::atomic<Session*> current_;

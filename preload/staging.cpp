@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "preload/quiet.hpp"
+
 namespace hymn::preload {
 namespace {
 
@@ -85,7 +87,7 @@ void pack(const Elements& from, std::byte* to) {
   in_pieces(from, [&](const Elements& piece, std::size_t before) {
     int place = 0;
     return PMPI_Pack(const_cast<void*>(piece.data), static_cast<int>(piece.count), piece.type,
-                     to + before, static_cast<int>(piece.bytes()), &place, MPI_COMM_SELF);
+                     to + before, static_cast<int>(piece.bytes()), &place, quiet_comm());
   });
 }
 
@@ -99,7 +101,7 @@ void unpack(const std::byte* from, const Elements& to) {
     int place = 0;
     return PMPI_Unpack(const_cast<std::byte*>(from + before), static_cast<int>(piece.bytes()),
                        &place, const_cast<void*>(piece.data), static_cast<int>(piece.count),
-                       piece.type, MPI_COMM_SELF);
+                       piece.type, quiet_comm());
   });
 }
 
@@ -121,6 +123,10 @@ void Landing::load() {
 
 void Landing::store() const {
   if (!elements_.info.is_flat) unpack(data_, elements_);
+}
+
+Elements memory_for(std::size_t bytes, Scratch& scratch) {
+  return {scratch.take(bytes), bytes, MPI_BYTE, {.size = 1, .is_known = true, .is_flat = true}};
 }
 
 Elements part_of(const Elements& elements, std::ptrdiff_t place, std::size_t count) {

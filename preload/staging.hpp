@@ -63,6 +63,9 @@ class Landing {
   std::byte* data_;
 };
 
+/// For what goes nowhere, as it travels.
+Elements memory_for(std::size_t bytes, Scratch& scratch);
+
 /// The part of `elements` from this place on, which counts extents of the type.
 Elements part_of(const Elements& elements, std::ptrdiff_t place, std::size_t count);
 

@@ -3,6 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "preload/quiet.hpp"
+
 namespace hymn::preload {
 namespace {
 
@@ -47,12 +49,27 @@ struct LastType {
 };
 constinit thread_local LastType last_type{};
 
+/// Whether it stays, and must not be freed: those that MPI_Type_create_f90_real and its like give
+/// are predefined, too.
+bool is_of_mpi(int combiner) {
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 /// A handle that the caller must free, unless it is MPI's own.
 void release(MPI_Datatype type) {
   int counts[3] = {};
   int combiner = MPI_COMBINER_NAMED;
   PMPI_Type_get_envelope(type, &counts[0], &counts[1], &counts[2], &combiner);
-  if (combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
+  if (!is_of_mpi(combiner)) PMPI_Type_free(&type);
+}
+
+/// MPI tells that of no type, but it packs nothing of those that are not.
+bool is_committed(MPI_Datatype type) {
+  std::byte nothing{};
+  std::byte to{};
+  int place = 0;
+  return PMPI_Pack(&nothing, 0, type, &to, 1, &place, quiet_comm()) == MPI_SUCCESS;
 }
 
 }  // namespace
@@ -99,6 +116,7 @@ void Types::add(MPI_Datatype type, Family family, bool is_signed) {
   PMPI_Type_get_extent(type, &low, &extent);
   TypeInfo info;
   info.size = static_cast<std::size_t>(size);
+  info.is_known = true;
   info.is_flat = low == 0 && extent == size;
   info.family = family;
   info.dtype = dtype_of(family, info.size, is_signed);
@@ -124,15 +142,19 @@ TypeInfo Types::look(MPI_Datatype type) {
   if (is_known != 0) return *static_cast<const TypeInfo*>(value);
   auto info = std::make_unique<TypeInfo>(describe(type));
   const TypeInfo described = *info;
+  // It may be committed later.
+  if (!described.is_known) return described;
   if (PMPI_Type_set_attr(type, key_, info.get()) == MPI_SUCCESS) info.release();
   return described;
 }
 
 TypeInfo Types::describe(MPI_Datatype type) {
-  int size = 0;
+  // An int does not hold all sizes.
+  MPI_Count size = 0;
   TypeInfo info;
-  if (PMPI_Type_size(type, &size) != MPI_SUCCESS || size < 0) return info;
+  if (!is_committed(type) || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return info;
   info.size = static_cast<std::size_t>(size);
+  info.is_known = true;
   info.is_flat = is_flat(type);
   return info;
 }

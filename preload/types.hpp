@@ -22,8 +22,9 @@ enum class Family : unsigned char {
 };
 
 struct TypeInfo {
-  std::size_t size = 0;  ///< bytes of the values of one element
-  bool is_flat = false;  ///< elements lie in memory as they travel: no gaps, in their order
+  std::size_t size = 0;   ///< bytes of the values of one element
+  bool is_known = false;  ///< false: not committed, or none; its size says nothing
+  bool is_flat = false;   ///< elements lie in memory as they travel: no gaps, in their order
   Family family = Family::none;
   /// The same numbers in hymn; DataType::opaque: it has none.
   DataType dtype = DataType::opaque;
@@ -33,7 +34,7 @@ struct TypeInfo {
 class Types {
  public:
   Types();
-  /// Of a type that is not committed, or none, size is 0 and it is not flat.
+  /// A type that is not committed, or none, is not known.
   TypeInfo find(MPI_Datatype type);
   /// Before MPI ends.
   void end();

@@ -1,0 +1,14 @@
+// A communicator of the preload's own, of this rank alone.
+#pragma once
+
+#include "preload/mpi.hpp"
+
+namespace hymn::preload {
+
+/// For what MPI does for one rank, and refuses without asking a handler of the program: errors
+/// return. MPI_COMM_NULL before begin_quiet() and after end_quiet().
+MPI_Comm quiet_comm();
+void begin_quiet();
+void end_quiet();
+
+}  // namespace hymn::preload
