@@ -43,6 +43,19 @@ std::vector<std::string> option_for(const std::string& launcher, const std::stri
   return {};
 }
 
+/// Open MPI's `-x` is for the programs up to the next ":" alone; Hydra's `-genv` is for all.
+std::vector<std::string> with_option(const std::vector<std::string>& command,
+                                     const std::vector<std::string>& option) {
+  const bool is_for_all = option.empty() || option.front() != "-x";
+  std::vector<std::string> made;
+  for (const std::string& word : command) {
+    made.push_back(word);
+    if (made.size() == 1 || (word == ":" && !is_for_all))
+      made.insert(made.end(), option.begin(), option.end());
+  }
+  return made;
+}
+
 }  // namespace
 
 std::string preload_library() {
@@ -77,7 +90,7 @@ int run_preloaded(std::vector<std::string> command) {
     preload = fmt::format("{}:{}", others, preload);
   const std::vector<std::string> option = option_for(command.front(), preload);
   if (option.empty()) ::setenv("LD_PRELOAD", preload.c_str(), 1);
-  command.insert(command.begin() + 1, option.begin(), option.end());
+  command = with_option(command, option);
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());
   words.push_back(nullptr);
