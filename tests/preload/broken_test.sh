@@ -20,15 +20,15 @@ trap end EXIT
 
 case $how in
   live) set -- -x HYMN_PRELOAD=watch ;;
-  dumps) set -- -x HYMN_TIMEOUT=2 -x HYMN_DUMP="$folder/dump" --enable-recovery ;;
+  dumps) set -- -x HYMN_TIMEOUT=1 -x HYMN_DUMP="$folder/dump" --enable-recovery ;;
   error) set -- -x HYMN_PRELOAD=always ;;
 esac
 "$root/scripts/mpirun" -n "$ranks" -x LD_PRELOAD="$preload" "$@" "$program" >"$folder/out" 2>&1 &
 job=$!
 
 looked=0
-while [ "$looked" -lt 60 ]; do
-  sleep 0.5
+while [ "$looked" -lt 150 ]; do
+  sleep 0.2
   looked=$((looked + 1))
   case $how in
     live) "$hymn" trace --live "$job" >"$folder/verdict" 2>&1 || true ;;

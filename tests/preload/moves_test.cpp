@@ -188,6 +188,55 @@ TEST_P(Moves, Alltoallv) {
   EXPECT_EQ(out, expected);
 }
 
+// Such types are MPI's own, and stay when another is made of them.
+TEST_P(Moves, TypesOfFortransPrecision) {
+  MPI_Datatype real = MPI_DATATYPE_NULL;
+  MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
+  MPI_Datatype both = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(2, real, &both);
+  MPI_Type_commit(&both);
+  std::vector<double> data(static_cast<std::size_t>(count) * 2, rank == 0 ? 3 : 0);
+  for (const MPI_Datatype type : {both, real})
+    expect_carried("MPI_Bcast", comm, [&] { MPI_Bcast(data.data(), count, type, 0, comm); });
+  EXPECT_EQ(data[static_cast<std::size_t>(count) - 1], 3);
+  MPI_Type_free(&both);
+}
+
+// Neither its size nor that of what it moves fits into an int; nothing of it is moved.
+TEST_P(Moves, TypesOfMoreThanAnInt) {
+  MPI_Datatype block = MPI_DATATYPE_NULL;
+  MPI_Datatype huge = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(1 << 20, MPI_BYTE, &block);
+  MPI_Type_contiguous(4096, block, &huge);
+  MPI_Type_commit(&huge);
+  const std::vector<int> none(static_cast<std::size_t>(size), 0);
+  const auto call = [&] {
+    MPI_Alltoallv(nullptr, none.data(), none.data(), huge, nullptr, none.data(), none.data(), huge,
+                  comm);
+  };
+  expect_carried("MPI_Alltoallv", comm, call);
+  expect_left("MPI_Bcast", [&] { MPI_Bcast(nullptr, 0, huge, 0, comm); });
+  MPI_Type_free(&huge);
+  MPI_Type_free(&block);
+}
+
+// It is MPI that says so, to the handler of the communicator and nobody else's.
+TEST_P(Moves, TypesThatAreNotCommittedAreLeftToMpi) {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(2, MPI_INT, &type);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  std::vector<int> data(static_cast<std::size_t>(count) * 2, rank == 0 ? 5 : 0);
+  expect_left("MPI_Bcast", [&] {
+    const int code = MPI_Bcast(data.data(), count, type, 0, comm);
+    EXPECT_NE(code, MPI_SUCCESS);
+  });
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+  MPI_Type_commit(&type);
+  expect_carried("MPI_Bcast", comm, [&] { MPI_Bcast(data.data(), count, type, 0, comm); });
+  EXPECT_EQ(data.back(), 5);
+  MPI_Type_free(&type);
+}
+
 TEST_P(Moves, SizesThatTheRootAloneKnowsAreLeftToMpi) {
   const Uneven blocks(size, [&](int i) { return count + i; });
   const int own = blocks.counts[static_cast<std::size_t>(rank)];

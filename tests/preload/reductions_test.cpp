@@ -164,6 +164,21 @@ TEST(Reductions, Prefixes) {
   EXPECT_EQ(out, expected);
 }
 
+TEST(Reductions, TheFirstRankOfAnExscanNeedsNoBuffer) {
+  warm_up(MPI_COMM_WORLD);
+  const int rank = rank_in(MPI_COMM_WORLD);
+  const std::vector<int> in(33, rank + 1);
+  std::vector<int> out(33, 0);
+  expect_carried("MPI_Exscan", MPI_COMM_WORLD, [&] {
+    MPI_Exscan(in.data(), rank == 0 ? nullptr : out.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  });
+  EXPECT_EQ(out.back(), rank * (rank + 1) / 2);
+  // In place it is the input, and stays.
+  out = in;
+  MPI_Exscan(MPI_IN_PLACE, out.data(), 33, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(out.back(), rank == 0 ? 1 : rank * (rank + 1) / 2);
+}
+
 /// a op b: of 2x2 matrices, which do not commute.
 void multiply(void* lower, void* higher, int* count, MPI_Datatype*) {
   const auto* a = static_cast<const long*>(lower);

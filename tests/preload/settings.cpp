@@ -1,6 +1,6 @@
 // What the settings say of who carries calls, and how failures reach a program that handles its
 // errors.
-//   settings carried|mpi_bits|nothing|errors
+//   settings carried|mpi_bits|watched|off|errors
 #include <algorithm>
 #include <string>
 
@@ -13,6 +13,9 @@ std::string wanted;  // NOLINT: of main()
 
 TEST(Settings, WhoCarries) {
   if (wanted == "errors") return;
+  ASSERT_NE(::dlsym(RTLD_DEFAULT, "hymnPreloadCarried"), nullptr) << "the library is not there";
+  // Off it counts nothing, not even that nothing was carried.
+  EXPECT_EQ(carried("MPI_Allreduce") >= 0, wanted != "off");
   for (int i = 0; i < 3; ++i) MPI_Barrier(MPI_COMM_WORLD);
   const std::vector<double> in(1000, 0.1);
   std::vector<double> out(1000);

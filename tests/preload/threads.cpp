@@ -1,6 +1,6 @@
 // A program at MPI_THREAD_MULTIPLE: each thread has a communicator of its own, all of the same
 // ranks, and the threads of different ranks come to their calls in any order.
-#include <mpi.h>
+#include "tests/preload/carried.hpp"
 
 #include <atomic>
 #include <cstdio>
@@ -28,6 +28,41 @@ int reduce_often(MPI_Comm comm, int salt) {
   return wrong;
 }
 
+/// All threads meet communicators that no call has been made of, at the same time.
+void meet_together() {
+  for (int round = 0; round < 20; ++round) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &comm);
+    std::atomic<int> ready{0};
+    std::vector<std::thread> running;
+    for (int i = 0; i < threads; ++i)
+      running.emplace_back([&, i] {
+        ++ready;
+        while (ready != threads) {
+        }
+        int value = i;
+        int rank = 0;
+        MPI_Comm_rank(comm, &rank);
+        MPI_Sendrecv_replace(&value, 1, MPI_INT, rank, i, rank, i, comm, MPI_STATUS_IGNORE);
+      });
+    for (std::thread& one : running) one.join();
+    MPI_Comm_free(&comm);
+  }
+}
+
+/// Groups for communicators of these ranks come and go.
+void come_and_go() {
+  // More at once than are kept without use.
+  for (const std::size_t at_once : {70, 1, 70}) {
+    std::vector<MPI_Comm> comms(at_once, MPI_COMM_NULL);
+    for (MPI_Comm& comm : comms) {
+      MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+      for (int i = 0; i < 4; ++i) MPI_Barrier(comm);
+    }
+    for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,8 +80,16 @@ int main(int argc, char** argv) {
     for (std::thread& one : running) one.join();
     for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
     wrong = all_wrong;
+    // All but the first two of each communicator.
+    const long long by_hymn = preload_test::carried("MPI_Allreduce");
+    if (by_hymn != threads * (calls - 2)) {
+      std::printf("hymn has carried %lld calls\n", by_hymn);
+      ++wrong;
+    }
+    meet_together();
+    come_and_go();
   }
-  if (wrong != 0) std::printf("%d results are wrong\n", wrong);
+  if (wrong != 0) std::printf("%d things are wrong\n", wrong);
   int all = 0;
   MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Finalize();
