@@ -56,8 +56,8 @@ class Attempt {
   }
 
  private:
-  /// What moves more may have to be packed on some ranks, and memory for that be wanting there, after
-  /// the others have begun.
+  /// What moves more may have to be packed on some ranks, and memory for that be wanting there,
+  /// after the others have begun.
   static constexpr std::size_t most_bytes = std::size_t{1} << 30;
 
   Session& session_;

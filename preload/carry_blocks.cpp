@@ -156,7 +156,8 @@ Outcome attempt(Tag<Call::Alltoall>, Attempt& call, const void* in, int in_count
     if (in_place)
       landing.load();
     else
-      given = kept_apart(packed(from.all(), scratch), to.bytes(), landing.data(), to.bytes(), scratch);
+      given =
+          kept_apart(packed(from.all(), scratch), to.bytes(), landing.data(), to.bytes(), scratch);
     group.all_to_all(view_of_bytes(given, to.bytes()), view_of_bytes(landing.data(), to.bytes()));
     landing.store();
   });

@@ -19,8 +19,7 @@ constinit thread_local LastFound last_found{};
 
 }  // namespace
 
-Communicator::Communicator(MPI_Comm comm, Watch* watch)
-    : comm_(comm), reason_(Reason::early) {
+Communicator::Communicator(MPI_Comm comm, Watch* watch) : comm_(comm), reason_(Reason::early) {
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &size_);
   const Reason reason = find_reason();
