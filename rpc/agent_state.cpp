@@ -12,8 +12,6 @@
 namespace hymn::rpc::detail {
 namespace {
 
-constexpr Duration farewell_limit = std::chrono::milliseconds(500);
-
 thread_local AgentPtr served_agent;
 thread_local std::weak_ptr<AgentState> made_agent;
 
@@ -37,6 +35,7 @@ AgentState::AgentState(Acquaintance known, const AgentOptions& options)
     : rank_(known.rank),
       workers_(std::move(known.workers)),
       options_(options),
+      most_bytes_(std::move(known.most_bytes)),
       refs_(rank_, [this](int rank, Message message) { post(rank, std::move(message)); }),
       contexts_(rank_, [this](int rank, Message message) { post(rank, std::move(message)); }),
       shutdown_(
@@ -48,7 +47,11 @@ AgentState::AgentState(Acquaintance known, const AgentOptions& options)
               {.message = [this](int rank, Message message) { take(rank, std::move(message)); },
                .lost = [this](int rank,
                               const std::string& why) { lose(rank, {Departure::Kind::lost, why}); },
-               .overdue = [this](TimePoint now) { return end_overdue(now); }}) {}
+               .overdue = [this](TimePoint now) { return end_overdue(now); },
+               .failed =
+                   [this](const std::string& why) {
+                     abort("a thread of the agent cannot go on: " + why);
+                   }}) {}
 
 AgentState::~AgentState() {
   engine_.stop();
@@ -93,41 +96,20 @@ void AgentState::require_open() const {
                      {.rank = rank_, .operation = "rpc"});
 }
 
+std::size_t AgentState::most_bytes(int rank) const {
+  return std::min(options_.max_message_bytes, most_bytes_[static_cast<std::size_t>(rank)]);
+}
+
 void AgentState::require_room(int rank, const Message& message) {
-  if (message.payload_bytes() > options_.max_message_bytes)
-    throw UsageError(fmt::format("a call of {} bytes is larger than max_message_bytes, {}",
-                                 message.payload_bytes(), options_.max_message_bytes),
-                     {.rank = rank_, .remedy = "raise AgentOptions::max_message_bytes"});
+  require_sendable(message, most_bytes(rank));
   Link* const link = engine_.link(rank);
   if (link != nullptr && link->queued_bytes() > options_.max_queued_bytes)
     throw ResourceError(fmt::format("{} bytes wait to be sent to {}, which does not read them",
                                     link->queued_bytes(), worker(rank).name),
-                        {.rank = rank_, .missing = {rank}});
-}
-
-Departure AgentState::departure_of(int rank) const {
-  const std::lock_guard lock(mutex_);
-  return departures_[static_cast<std::size_t>(rank)];
-}
-
-std::exception_ptr AgentState::gone_error(int rank, const std::string& what) const {
-  const Departure gone = departure_of(rank);
-  const std::string& name = workers_[static_cast<std::size_t>(rank)].name;
-  const ErrorContext context{
-      .rank = rank_, .operation = fmt::format("{} at {}", what, name), .missing = {rank}};
-  switch (gone.kind) {
-    case Departure::Kind::left:
-      return std::make_exception_ptr(
-          PeerError(fmt::format("{} (rank {}) has shut down", name, rank), context));
-    case Departure::Kind::aborted:
-      return std::make_exception_ptr(AbortedError(
-          fmt::format("{} (rank {}) has aborted its agent: {}", name, rank, gone.why), context));
-    case Departure::Kind::none:
-    case Departure::Kind::lost:
-      break;
-  }
-  return std::make_exception_ptr(
-      PeerError(fmt::format("{} (rank {}) is lost: {}", name, rank, gone.why), context));
+                        {.rank = rank_,
+                         .remedy = "wait for calls before making more, or raise "
+                                   "AgentOptions::max_queued_bytes",
+                         .missing = {rank}});
 }
 
 /// What is sent in a context makes that known to the other end.
@@ -153,7 +135,9 @@ bool AgentState::post(int rank, Message message) {
   Link* const link = engine_.link(rank);
   if (link == nullptr) return false;
   // Values that go to this worker itself take their references as they are.
-  if (!message.packed.refs.empty()) message.refs = refs_.lend(message.packed.refs, rank);
+  // Here they live until the link is done with the message: their end sends messages itself.
+  const auto lent = std::exchange(message.packed.refs, {});
+  if (!lent.empty()) message.refs = refs_.lend(lent, rank);
   return link->send(std::move(message));
 }
 
@@ -173,6 +157,7 @@ void AgentState::begin(int rank, std::string what, Message message, const Pendin
                               weak_from_this());
   const std::uint64_t number =
       calls_.add({.pending = pending, .rank = rank, .what = what, .started = now, .limit = limit});
+  if (end_if_late(number)) return;
   engine_.note_deadline(limit);
   message.head.call = number;
   message.head.limit_ns = left_ns(now, limit);
@@ -181,7 +166,8 @@ void AgentState::begin(int rank, std::string what, Message message, const Pendin
   if (is_there) shutdown_.note_made(rank);
   if (is_there && post(rank, std::move(message))) return;
   // Its loss may have ended the call already; else nobody else will.
-  if (const auto lost = calls_.take(number)) lost->pending->failed(gone_error(rank, what));
+  const auto lost = calls_.take(number);
+  if (lost) lost->pending->failed(has_ended() ? ended_error(*lost) : gone_error(rank, what));
 }
 
 RefPtr AgentState::call_and_keep(int rank, const Target& target, Packed arguments,
@@ -199,7 +185,7 @@ RefPtr AgentState::call_and_keep(int rank, const Target& target, Packed argument
   require_room(rank, message);
   const std::uint64_t type = type_number(*target.signature.types.front());
   const std::weak_ptr<AgentState> self = weak_from_this();
-  RefPtr ref = rank == rank_ ? refs_.own(self, id, type) : refs_.user(self, rank, id, id, type);
+  RefPtr ref = rank == rank_ ? refs_.make_own(self, id, type) : refs_.user(self, rank, id, id, type);
   // What goes wrong is told by the reference.
   begin(rank, std::string(target.name), std::move(message),
         std::make_shared<PendingValue<Nothing>>(), timeout);
@@ -208,7 +194,7 @@ RefPtr AgentState::call_and_keep(int rank, const Target& target, Packed argument
 
 RefPtr AgentState::keep(StoredValue value) {
   require_open();
-  RefPtr ref = refs_.own(weak_from_this(), refs_.new_id(), type_number(*value.type));
+  RefPtr ref = refs_.make_own(weak_from_this(), refs_.new_id(), type_number(*value.type));
   ref->value->value = std::move(value);
   ref->value->made.set_value({});
   return ref;
@@ -240,6 +226,8 @@ void AgentState::take(int from, Message message) {
     case MessageKind::fork_known:
     case MessageKind::fork_settled:
     case MessageKind::fork_dropped:
+    case MessageKind::creation_ask:
+    case MessageKind::creation_tell:
       refs_.take(from, message);
       return;
     case MessageKind::shutdown_ask:
@@ -295,79 +283,22 @@ void AgentState::answer(int rank, Message message) {
   shutdown_.note_served(rank);
 }
 
-void AgentState::lose(int rank, Departure departure) {
-  {
-    const std::lock_guard lock(mutex_);
-    Departure& known = departures_[static_cast<std::size_t>(rank)];
-    if (known.kind != Departure::Kind::none) return;
-    known = std::move(departure);
-  }
-  shutdown_.lose(rank);
-  for (const Call& call : calls_.take_all_of(rank))
-    call.pending->failed(gone_error(rank, call.what));
-  refs_.lose(rank);
-  contexts_.lose(rank);
-  shutdown_.look();
-}
-
 TimePoint AgentState::end_overdue(TimePoint now) {
   for (const Call& call : calls_.take_overdue(now)) {
     const std::string& name = worker(call.rank).name;
     const Duration waited = now - call.started;
-    call.pending->failed(std::make_exception_ptr(TimeoutError(
-        fmt::format("{} (rank {}) has not answered {} within {:.3f} s", name, call.rank, call.what,
-                    std::chrono::duration<double>(waited).count()),
-        waited,
-        {.rank = rank_,
-         .operation = fmt::format("{} at {}", call.what, name),
-         .missing = {call.rank}})));
-    shutdown_.look();
+    const ErrorContext context{.rank = rank_,
+                               .operation = fmt::format("{} at {}", call.what, name),
+                               .remedy = "raise CallOptions::timeout or AgentOptions::timeout if "
+                                         "the call needs longer",
+                               .missing = {call.rank}};
+    report_failure(
+        call, std::make_exception_ptr(TimeoutError(
+                  fmt::format("{} (rank {}) has not answered {} within {:.3f} s", name, call.rank,
+                              call.what, std::chrono::duration<double>(waited).count()),
+                  waited, context)));
   }
   return calls_.next_limit();
-}
-
-void AgentState::shutdown(Timeout timeout) {
-  if (is_own_thread())
-    throw UsageError("a call cannot shut down the agent that carries it out",
-                     {.rank = rank_, .operation = "shutdown"});
-  if (has_ended()) return;
-  shutdown_.run(Deadline::after(timeout.or_else(options_.init_timeout)));
-  end("it has been shut down", MessageKind::goodbye);
-}
-
-void AgentState::join() {
-  if (!is_own_thread()) engine_.join();
-}
-
-void AgentState::abort(const std::string& reason) { end(reason, MessageKind::abort); }
-
-void AgentState::end(const std::string& reason, MessageKind farewell) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (ended_.exchange(true)) return;
-    end_reason_ = reason;
-  }
-  const TimePoint limit = std::chrono::steady_clock::now() + farewell_limit;
-  for (const WorkerInfo& each : workers_) {
-    if (each.rank == rank_ || departure_of(each.rank).kind != Departure::Kind::none) continue;
-    Message message;
-    message.head.kind = farewell;
-    if (farewell == MessageKind::abort) message.name = reason.substr(0, 1024);
-    post(each.rank, std::move(message));
-  }
-  for (const Call& call : calls_.take_all())
-    call.pending->failed(std::make_exception_ptr(AbortedError(
-        fmt::format("the agent has ended: {}", reason),
-        {.rank = rank_, .operation = fmt::format("{} at {}", call.what, worker(call.rank).name)})));
-  shutdown_.stop();
-  for (const WorkerInfo& each : workers_)
-    if (Link* const link = engine_.link(each.rank)) link->drain(limit);
-  engine_.stop();
-  join();
-  for (const WorkerInfo& each : workers_)
-    if (Link* const link = engine_.link(each.rank)) link->close();
-  refs_.clear();
-  contexts_.clear();
 }
 
 }  // namespace hymn::rpc::detail

@@ -30,6 +30,7 @@ struct Acquaintance {
   std::vector<WorkerInfo> workers{};
   std::vector<Descriptor> sockets{};
   std::vector<int> pids{};  ///< of processes of this host; 0 for others
+  std::vector<std::size_t> most_bytes{};  ///< that each takes in a message
 };
 
 class AgentState : public std::enable_shared_from_this<AgentState> {
@@ -66,6 +67,8 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
 
   // For calls that are served:
   bool post(int rank, Message message);
+  /// What both it and this worker take in a message.
+  std::size_t most_bytes(int rank) const;
   void answer(int rank, Message message);
   void note_answered(int rank);
 
@@ -84,10 +87,15 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   void begin(int rank, std::string what, Message message, const PendingPtr& pending,
              Timeout timeout);
   void end(const std::string& reason, MessageKind farewell);
+  void say_farewell(const std::string& reason, MessageKind farewell);
+  void report_failure(const Call& call, std::exception_ptr error);
+  std::exception_ptr ended_error(const Call& call) const;
+  bool end_if_late(std::uint64_t number);
 
   const int rank_;
   const std::vector<WorkerInfo> workers_;
   const AgentOptions options_;
+  const std::vector<std::size_t> most_bytes_;
   CallTable calls_;
   RefTable refs_;
   Contexts contexts_;

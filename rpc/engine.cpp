@@ -91,7 +91,7 @@ std::vector<Engine::Arrival> Engine::poll(TimePoint next) {
       (void)!::read(bell_.number(), &rings, sizeof(rings));
     } else if ((tag & process_tag) != 0) {
       // What it has still sent comes first.
-      read(rank, arrivals);
+      read(rank, arrivals, true);
       lose(rank, words_of_end(how_it_ended(neighbours_[rank].pid)), arrivals);
     } else {
       if ((event.events & EPOLLOUT) != 0) link(rank)->flush();
@@ -101,13 +101,13 @@ std::vector<Engine::Arrival> Engine::poll(TimePoint next) {
   return arrivals;
 }
 
-void Engine::read(int rank, std::vector<Arrival>& arrivals) {
+void Engine::read(int rank, std::vector<Arrival>& arrivals, bool all) {
   Neighbour& neighbour = neighbours_[rank];
   if (neighbour.is_lost || !neighbour.link->is_open()) return;
   std::vector<Message> messages;
   std::string why;
   try {
-    if (!neighbour.link->read(messages)) why = "it has closed the connection";
+    if (!neighbour.link->read(messages, all)) why = "it has closed the connection";
   } catch (const Error& error) {
     why = error.problem();
   } catch (const std::exception& error) {

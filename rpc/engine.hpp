@@ -38,6 +38,8 @@ class Engine {
     std::function<void(int rank, const std::string& why)> lost;
     /// Ends what is overdue, and returns when the next will be.
     std::function<TimePoint(TimePoint now)> overdue;
+    /// A thread cannot go on.
+    std::function<void(const std::string& why)> failed;
   };
 
   Engine(int limit, Events events);
@@ -53,6 +55,11 @@ class Engine {
   Link* link(int rank);
 
   void submit(Job job);
+  /// News: what ends a call. Who leads does it soon, one after the other, so that each may wait for
+  /// those behind it.
+  void report(Job news);
+  /// Does what has been reported and not been done.
+  void report_all();
   /// Something is to be looked at then.
   void note_deadline(TimePoint when);
   std::size_t threads() const;
@@ -99,17 +106,24 @@ class Engine {
   void lead(Lock& lock);
   void work_as_leader(Lock& lock);
   void pass_on(Lock& lock);
-  void take_in(Lock& lock, TimePoint until);
+  void take_in(Lock& lock, TimePoint until, const CallWait* awaited);
+  std::vector<Arrival> look_around(TimePoint until, const CallWait* awaited);
+  bool has_news() const { return !inbox_.empty() || !news_.empty(); }
+  void do_news(Lock& lock);
+  void tell(const Job& event, int rank);
   void await_leading(Lock& lock, CallWait& call, Deadline deadline);
   bool leads() const;
   void hand_over();
   void take_lead();
   void leave_lead(Lock& lock);
+  bool give_up_lead(Lock& lock);
+  void follow(Lock& lock, CallWait& call, Deadline deadline, bool may_lead);
+  [[noreturn]] void refuse_wait() const;
   bool has_job() const { return !jobs_.empty() && running_ < limit_; }
   bool call_leader(Lock& lock);
   bool keep_standby(Lock& lock);
   std::vector<Arrival> poll(TimePoint next);
-  void read(int rank, std::vector<Arrival>& arrivals);
+  void read(int rank, std::vector<Arrival>& arrivals, bool all = false);
   void lose(int rank, std::string why, std::vector<Arrival>& arrivals);
   bool call_helper(Lock& lock);
   void wake_poll();
@@ -125,6 +139,7 @@ class Engine {
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::deque<Arrival> inbox_;
+  std::deque<Job> news_;
   std::vector<std::thread> threads_;
   bool stopping_ = false;
   int running_ = 0;

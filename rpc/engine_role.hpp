@@ -23,5 +23,8 @@ struct Leading {
   bool awaits = false;  ///< and waits for a call: it runs no jobs
 };
 inline thread_local Leading leading;
+/// Waits that lie on top of each other on this thread's stack: of continuations that wait.
+inline thread_local int waits_here = 0;
+inline constexpr int most_waits_here = 8;
 
 }  // namespace hymn::rpc::detail

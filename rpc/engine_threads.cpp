@@ -8,6 +8,7 @@
 #include "base/helper_thread.hpp"
 #include "hymn/error.hpp"
 #include "rpc/calls.hpp"
+#include "rpc/contexts.hpp"
 #include "rpc/engine.hpp"
 #include "rpc/engine_role.hpp"
 
@@ -45,7 +46,9 @@ bool Engine::call_helper(Lock& /*held*/) {
   if (threads_.size() < most_threads) {
     try {
       threads_.push_back(
-          start_helper_thread("hymn rpc", [this] { serve(); }, [](std::string_view) {}));
+          start_helper_thread(
+          "hymn rpc", [this] { serve(); },
+          [this](std::string_view why) { events_.failed(std::string(why)); }));
       return true;
     } catch (const ResourceError&) {
     }
@@ -85,7 +88,7 @@ void Engine::leave_lead(Lock& lock) {
   lead_ = Lead::nobody;
   leading = {};
   ++turns_;
-  if (waiting_ > 0 || !inbox_.empty())
+  if (waiting_ > 0 || has_news())
     (void)call_leader(lock);
   else
     (void)keep_standby(lock);
@@ -157,7 +160,7 @@ void Engine::lead(Lock& lock) {
       lead_ = Lead::nobody;
       ++turns_;
     } else {
-      take_in(lock, TimePoint::max());
+      take_in(lock, TimePoint::max(), nullptr);
     }
   }
   if (leads()) lead_ = Lead::nobody;
@@ -172,33 +175,95 @@ void Engine::work_as_leader(Lock& lock) {
   if (leads()) lead_ = Lead::polls;
 }
 
-/// Waits for what comes next, or what is to be done by then.
-void Engine::take_in(Lock& lock, TimePoint until) {
+/// Waits for what comes next, or what is to be done by then, or until `awaited` has ended.
+void Engine::take_in(Lock& lock, TimePoint until, const CallWait* awaited) {
   lock.unlock();
-  const TimePoint now = std::chrono::steady_clock::now();
-  wakes_at_ = (now + longest_sleep).time_since_epoch().count();
-  const TimePoint next = events_.overdue(now);
-  lock.lock();
-  // A continuation may have waited: somebody else may read then.
-  if (!leads() || stopping_ || !inbox_.empty()) return;
-  lock.unlock();
-  std::vector<Arrival> arrivals = poll(std::min(next, until));
+  std::vector<Arrival> arrivals;
+  std::string failed;
+  try {
+    arrivals = look_around(until, awaited);
+  } catch (const std::exception& error) {
+    failed = error.what();
+  }
+  if (!failed.empty()) events_.failed(failed);
   lock.lock();
   std::move(arrivals.begin(), arrivals.end(), std::back_inserter(inbox_));
 }
 
+std::vector<Engine::Arrival> Engine::look_around(TimePoint until, const CallWait* awaited) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  wakes_at_ = (now + longest_sleep).time_since_epoch().count();
+  const TimePoint next = events_.overdue(now);
+  {
+    // A continuation may have waited: somebody else may read then.
+    const std::lock_guard lock(mutex_);
+    if (!leads() || stopping_ || has_news()) return {};
+  }
+  if (awaited != nullptr && awaited->is_done()) return {};
+  return poll(std::min(next, until));
+}
+
+/// What an event does must not end the thread that reads: it costs the link to that rank.
+void Engine::tell(const Job& event, int rank) {
+  // Who waits leads in the context of its own calls; what comes belongs to other ones.
+  const ContextScope none(nullptr);
+  std::string why;
+  try {
+    event();
+    return;
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+    why = "something that is no std::exception was thrown";
+  }
+  if (rank < 0) return events_.failed(why);
+  std::vector<Arrival> losses;
+  lose(rank, fmt::format("what it sends cannot be taken: {}", why), losses);
+  const std::lock_guard lock(mutex_);
+  std::move(losses.begin(), losses.end(), std::back_inserter(inbox_));
+}
+
 /// All that has come, in order, as long as this thread leads.
 void Engine::pass_on(Lock& lock) {
-  while (leads() && !inbox_.empty() && !stopping_) {
+  while (leads() && has_news() && !stopping_) {
+    if (!news_.empty()) {
+      do_news(lock);
+      continue;
+    }
     Arrival arrival = std::move(inbox_.front());
     inbox_.pop_front();
     lock.unlock();
     if (arrival.is_loss)
-      events_.lost(arrival.rank, arrival.why);
+      tell([&] { events_.lost(arrival.rank, arrival.why); }, -1);
     else
-      events_.message(arrival.rank, std::move(arrival.message));
+      tell([&] { events_.message(arrival.rank, std::move(arrival.message)); }, arrival.rank);
     lock.lock();
   }
+}
+
+void Engine::do_news(Lock& lock) {
+  Job news = std::move(news_.front());
+  news_.pop_front();
+  lock.unlock();
+  tell(news, -1);
+  news = nullptr;
+  lock.lock();
+}
+
+void Engine::report(Job news) {
+  Lock lock(mutex_);
+  const bool is_late = stopping_;  // no thread takes it up any more
+  if (!is_late) news_.push_back(std::move(news));
+  lock.unlock();
+  if (is_late)
+    tell(news, -1);
+  else
+    wake_other_leader();
+}
+
+void Engine::report_all() {
+  Lock lock(mutex_);
+  while (!news_.empty()) do_news(lock);
 }
 
 void Engine::await(CallWait& call, Deadline deadline) {
@@ -206,22 +271,39 @@ void Engine::await(CallWait& call, Deadline deadline) {
   const bool runs = role.engine == this && role.runs;
   Lock lock(mutex_);
   if (runs) --running_;
-  if (has_job()) (void)call_helper(lock);
+  if (has_job() && !call_helper(lock)) {
+    if (runs) ++running_;
+    refuse_wait();
+  }
+  const bool may_lead = waits_here < most_waits_here || !give_up_lead(lock);
   while (!call.is_done() && !stopping_ && !deadline.expired(std::chrono::steady_clock::now())) {
-    if (leads() || lead_ == Lead::nobody) {
+    if (may_lead && (leads() || lead_ == Lead::nobody))
       await_leading(lock, call, deadline);
-    } else {
-      is_wanted_ = true;
-      ++waiting_;
-      lock.unlock();
-      call.block(deadline);
-      lock.lock();
-      --waiting_;
-    }
+    else
+      follow(lock, call, deadline, may_lead);
   }
   if (runs) ++running_;
   lock.unlock();
   if (!call.is_done()) call.block(deadline);
+}
+
+void Engine::follow(Lock& lock, CallWait& call, Deadline deadline, bool may_lead) {
+  if (may_lead) is_wanted_ = true;
+  ++waiting_;
+  lock.unlock();
+  call.block(deadline);
+  lock.lock();
+  --waiting_;
+}
+
+/// Somebody else leads soon. False: nobody can be had.
+bool Engine::give_up_lead(Lock& lock) {
+  if (leads()) {
+    lead_ = Lead::nobody;
+    leading = {};
+    ++turns_;
+  }
+  return lead_ != Lead::nobody || call_leader(lock);
 }
 
 void Engine::await_leading(Lock& lock, CallWait& call, Deadline deadline) {
@@ -232,17 +314,19 @@ void Engine::await_leading(Lock& lock, CallWait& call, Deadline deadline) {
     take_lead();
   const bool awaited = std::exchange(leading.awaits, true);
   call.set_polled(true);
+  ++waits_here;
   while (leads() && !stopping_ && !call.is_done() &&
          !deadline.expired(std::chrono::steady_clock::now())) {
     pass_on(lock);
-    if (leads() && !call.is_done()) take_in(lock, deadline.when());
+    if (leads() && !call.is_done()) take_in(lock, deadline.when(), &call);
   }
+  --waits_here;
   call.set_polled(false);
   leading.awaits = awaited;
   if (awaited && leads()) return;  // to a wait around this one
   if (!leads()) {
     leading = {};
-  } else if (works && inbox_.empty()) {
+  } else if (works && !has_news()) {
     lead_ = Lead::works;
     (void)keep_standby(lock);
   } else {
@@ -274,6 +358,10 @@ void Engine::begin_wait() {
   const bool can_lead = lead_ != Lead::nobody || call_leader(lock);
   if ((can_run && can_lead) || stopping_) return;
   if (role.runs) ++running_;
+  refuse_wait();
+}
+
+void Engine::refuse_wait() const {
   throw ResourceError(fmt::format("{} threads of an agent wait for calls, and there is no other to "
                                   "read their answers",
                                   threads_.size()),

@@ -23,20 +23,22 @@ Link::Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_byte
 
 bool Link::send(Message message) {
   OutMessage out(std::move(message));
+  std::vector<OutMessage> done;
   const std::lock_guard lock(mutex_);
   if (!is_open()) return false;
   queued_bytes_ += out.left();
   queue_.push_back(std::move(out));
-  if (queue_.size() == 1) write_some();
+  if (queue_.size() == 1) write_some(done);
   return true;
 }
 
 void Link::flush() {
+  std::vector<OutMessage> done;
   const std::lock_guard lock(mutex_);
-  write_some();
+  write_some(done);
 }
 
-void Link::write_some() {
+void Link::write_some(std::vector<OutMessage>& done) {
   while (!queue_.empty() && is_open()) {
     OutMessage& first = queue_.front();
     std::array<iovec, 64> pieces{};
@@ -52,7 +54,9 @@ void Link::write_some() {
     }
     first.advance(static_cast<std::size_t>(sent));
     queued_bytes_ -= static_cast<std::size_t>(sent);
-    if (first.left() == 0) queue_.pop_front();
+    if (first.left() > 0) continue;
+    done.push_back(std::move(first));
+    queue_.pop_front();
   }
   watch(false);
 }
@@ -67,12 +71,13 @@ void Link::watch(bool writable) {
 }
 
 void Link::close() {
+  std::deque<OutMessage> dropped;  // goes without the lock
   const std::lock_guard lock(mutex_);
   if (!is_open_.exchange(false)) return;
   // The number stays taken until nobody can use it any more.
   ::epoll_ctl(poll_, EPOLL_CTL_DEL, socket_.number(), nullptr);
   ::shutdown(socket_.number(), SHUT_RDWR);
-  queue_.clear();
+  dropped.swap(queue_);
   queued_bytes_ = 0;
 }
 

@@ -26,7 +26,9 @@ class Link {
   /// The socket takes more.
   void flush();
   /// As MessageReader::read().
-  bool read(std::vector<Message>& arrived) { return reader_.read(socket_.number(), arrived); }
+  bool read(std::vector<Message>& arrived, bool all) {
+    return reader_.read(socket_.number(), arrived, all);
+  }
 
   std::size_t queued_bytes() const { return queued_bytes_.load(std::memory_order_relaxed); }
   bool is_open() const { return is_open_.load(std::memory_order_relaxed); }
@@ -37,7 +39,9 @@ class Link {
   void drain(TimePoint deadline);
 
  private:
-  void write_some();
+  /// `done`: gets what has been sent, which must not go while the lock is held: what belongs to a
+  /// message may send others when it goes.
+  void write_some(std::vector<OutMessage>& done);
   void watch(bool writable);
 
   Descriptor socket_;

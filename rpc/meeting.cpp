@@ -22,7 +22,10 @@ struct Introduction {
   std::string name{};
   std::string host{};  ///< the same where processes see each other
   int pid = 0;
-  static auto object_fields(auto& self) { return std::tie(self.name, self.host, self.pid); }
+  std::uint64_t max_message_bytes = 0;
+  static auto object_fields(auto& self) {
+    return std::tie(self.name, self.host, self.pid, self.max_message_bytes);
+  }
 };
 
 std::string own_host() {
@@ -106,7 +109,10 @@ Acquaintance meet(const std::shared_ptr<Store>& store, const std::string& name, 
   require_possible(rank, size, options);
   const Deadline deadline = Deadline::after(options.init_timeout);
   Meeting meeting(*store, rank, size, deadline);
-  const Introduction own{.name = name, .host = own_host(), .pid = static_cast<int>(::getpid())};
+  const Introduction own{.name = name,
+                         .host = own_host(),
+                         .pid = static_cast<int>(::getpid()),
+                         .max_message_bytes = options.max_message_bytes};
   meeting.say("who", pack_object(own));
   Acquaintance known{.rank = rank};
   bool one_host = true;
@@ -116,6 +122,7 @@ Acquaintance meet(const std::shared_ptr<Store>& store, const std::string& name, 
     one_host = one_host && is_near;
     known.workers.push_back({other.name, static_cast<int>(known.workers.size())});
     known.pids.push_back(is_near ? other.pid : 0);
+    known.most_bytes.push_back(other.max_message_bytes);
   }
   require_own_names(known.workers);
   const std::string interface = Config::from_environment().interface;

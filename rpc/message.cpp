@@ -47,6 +47,22 @@ std::size_t Message::payload_bytes() const {
   return bytes;
 }
 
+void require_sendable(const Message& message, std::size_t most_bytes) {
+  const Packed& packed = message.packed;
+  if (message.payload_bytes() > most_bytes)
+    throw UsageError(fmt::format("it has {} bytes, more than max_message_bytes, {}",
+                                 message.payload_bytes(), most_bytes),
+                     {.remedy = "raise AgentOptions::max_message_bytes on all workers"});
+  if (message.name.size() > most_name_bytes)
+    throw UsageError(fmt::format("the name of the function has {} letters: at most {} are possible",
+                                 message.name.size(), most_name_bytes));
+  if (packed.refs.size() > most_parts || packed.buffers.size() > most_parts)
+    throw UsageError(
+        fmt::format("it has {} references and {} large buffers: at most {} of each are possible",
+                    packed.refs.size(), packed.buffers.size(), most_parts),
+        {.remedy = "pass fewer of them in a call"});
+}
+
 OutMessage::OutMessage(Message message) : message_(std::move(message)) {
   MessageHead& head = message_.head;
   head.magic = message_magic;
@@ -95,8 +111,8 @@ void MessageReader::begin() {
   open_.assign(1, std::as_writable_bytes(std::span(&message_.head, 1)));
 }
 
-bool MessageReader::read(int socket, std::vector<Message>& arrived) {
-  for (int turn = 0; turn < most_reads; ++turn) {
+bool MessageReader::read(int socket, std::vector<Message>& arrived, bool all) {
+  for (int turn = 0; all || turn < most_reads; ++turn) {
     // A large part goes to its place at once.
     const bool is_direct = begin_ == end_ && open_.front().size() >= stock_.size();
     const std::span<std::byte> to = is_direct ? open_.front() : std::span(stock_);
@@ -115,7 +131,7 @@ bool MessageReader::read(int socket, std::vector<Message>& arrived) {
       end_ = bytes;
     }
     digest(arrived);
-    if (!is_direct && bytes < stock_.size()) return true;  // that was all
+    if (!all && !is_direct && bytes < stock_.size()) return true;  // that was all
   }
   return true;
 }

@@ -30,6 +30,8 @@ enum class MessageKind : std::uint16_t {
   fork_known,        ///< the owner's answer
   fork_settled,      ///< to who gave it: it need not keep its own any longer
   fork_dropped,      ///< to the owner: the sender holds it no longer
+  creation_ask,      ///< by the owner, to who has given a value its number: is it on its way?
+  creation_tell,     ///< the answer, which comes after the call that makes the value
   shutdown_ask,      ///< how many calls have you made and served?
   shutdown_tell,     ///< the answer of who has come to shutdown() and is idle
   shutdown_done,     ///< nothing is in flight anywhere
@@ -80,6 +82,9 @@ struct Message {
   std::size_t payload_bytes() const;
 };
 
+/// Throws UsageError for a message that a worker which takes `most_bytes` would refuse.
+void require_sendable(const Message& message, std::size_t most_bytes);
+
 /// One that waits to be sent: what it says is kept until then.
 class OutMessage {
  public:
@@ -103,9 +108,9 @@ class MessageReader {
  public:
   explicit MessageReader(std::size_t most_bytes);
 
-  /// Reads what is there, up to a bound. False: the other end has closed. Throws NetworkError where
+  /// Reads what is there, up to a bound unless `all` is wanted. False: the other end has closed. Throws NetworkError where
   /// the connection fails, or what comes is no message.
-  bool read(int socket, std::vector<Message>& arrived);
+  bool read(int socket, std::vector<Message>& arrived, bool all = false);
 
  private:
   enum class Stage : unsigned char { head, prefix, payload };

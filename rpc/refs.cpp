@@ -20,32 +20,88 @@ Message about_fork(MessageKind kind, RefId id, RefId fork) {
 RefId id_of(const Message& message) { return {message.head.creator, message.head.ref}; }
 RefId fork_of(const Message& message) { return {message.head.forker, message.head.call}; }
 
+std::exception_ptr gone_value() {
+  return std::make_exception_ptr(PeerError(
+      "the value is not kept any more: the worker that has asked for it, or has passed the "
+      "reference on, has died",
+      {.operation = "the value of a reference",
+       .remedy = "make the value again"}));
+}
+
 }  // namespace
 
 std::uint64_t type_number(const std::type_info& type) { return Signature{{&type}}.number(); }
 
-RefPtr RefTable::own(const std::weak_ptr<AgentState>& agent, RefId id, std::uint64_t type) {
-  auto ref = std::make_shared<RefState>(agent, rank_, id, RefId{}, type);
-  const std::lock_guard lock(mutex_);
-  auto& value = owned_[id];
-  if (!value) {
-    value = std::make_shared<OwnedValue>();
-    value->id = id;
-  }
-  ++value->handles;
+RefPtr RefTable::handle(const std::weak_ptr<AgentState>& agent, const Value& value,
+                        std::uint64_t type) {
+  auto ref = std::make_shared<RefState>(agent, rank_, value->id, RefId{}, type);
   ref->value = value;
   return ref;
 }
 
-std::shared_ptr<OwnedValue> RefTable::expect(RefId id, int holder) {
-  const std::lock_guard lock(mutex_);
-  auto& value = owned_[id];
+/// With the lock.
+RefTable::Value& RefTable::place(RefId id) {
+  Value& value = owned_[id];
   if (!value) {
     value = std::make_shared<OwnedValue>();
     value->id = id;
   }
-  if (holder != rank_) value->forks.emplace(id, holder);
   return value;
+}
+
+RefPtr RefTable::make_own(const std::weak_ptr<AgentState>& agent, RefId id, std::uint64_t type) {
+  Lock lock(mutex_);
+  const Value value = place(id);
+  value->is_expected = true;
+  ++value->handles;
+  const std::exception_ptr ended = ended_;
+  lock.unlock();
+  if (ended) value->made.set_error(ended);
+  return handle(agent, value, type);
+}
+
+RefPtr RefTable::own(const std::weak_ptr<AgentState>& agent, RefId id, std::uint64_t type) {
+  return handle(agent, reach(id, [](OwnedValue& value) { ++value.handles; }), type);
+}
+
+RefTable::Value RefTable::expect(RefId id, int holder) {
+  Lock lock(mutex_);
+  const Value value = place(id);
+  value->is_expected = true;
+  if (holder != rank_) value->forks.emplace(id, holder);
+  const std::exception_ptr ended = ended_;
+  lock.unlock();
+  if (ended) value->made.set_error(ended);
+  return value;
+}
+
+/// A value that another worker knows; it is kept where `use` makes it used. Where the call that
+/// makes it has not come, it may still come.
+RefTable::Value RefTable::reach(RefId id, const std::function<void(OwnedValue&)>& use) {
+  Lock lock(mutex_);
+  const bool is_new = !owned_.contains(id);
+  const Value value = place(id);
+  use(*value);
+  const std::exception_ptr ended = ended_;
+  const bool can_come = id.rank != rank_ && !lost_.contains(id.rank);
+  lock.unlock();
+  if (!is_new) return value;
+  if (ended)
+    value->made.set_error(ended);
+  else if (!can_come)
+    value->made.set_error(gone_value());
+  else
+    post_(id.rank, about_fork(MessageKind::creation_ask, id, {}));
+  return value;
+}
+
+/// What was to come before this has come.
+void RefTable::confirm(RefId id) {
+  const Value value = find(id);
+  Lock lock(mutex_);
+  const bool is_gone = value && !value->is_expected;
+  lock.unlock();
+  if (is_gone) value->made.set_error(gone_value());
 }
 
 std::shared_ptr<OwnedValue> RefTable::find(RefId id) const {
@@ -70,6 +126,7 @@ std::vector<RefWire> RefTable::lend(const std::vector<RefPtr>& refs, int to) {
                      .number = ref->id.number,
                      .fork = fork.number,
                      .type = ref->type});
+    if (lost_.contains(to)) continue;  // nobody will give it back
     if (ref->owner == rank_)
       ref->value->forks.emplace(fork, to);
     else if (!lost_.contains(ref->owner))
@@ -129,6 +186,12 @@ void RefTable::take(int from, const Message& message) {
     case MessageKind::fork_settled:
       settle(fork_of(message));
       return;
+    case MessageKind::creation_ask:
+      post_(from, about_fork(MessageKind::creation_tell, id_of(message), {}));
+      return;
+    case MessageKind::creation_tell:
+      confirm(id_of(message));
+      return;
     case MessageKind::request:
     case MessageKind::fetch:
     case MessageKind::made:
@@ -145,13 +208,9 @@ void RefTable::take(int from, const Message& message) {
 }
 
 void RefTable::add_fork(int holder, const Message& message) {
-  {
-    const std::lock_guard lock(mutex_);
-    // It may be gone where the worker has died who gave the fork: a fetch will tell.
-    if (const auto found = owned_.find(id_of(message)); found != owned_.end())
-      found->second->forks.emplace(fork_of(message), holder);
-  }
-  post_(holder, about_fork(MessageKind::fork_known, id_of(message), fork_of(message)));
+  const RefId fork = fork_of(message);
+  reach(id_of(message), [&](OwnedValue& value) { value.forks.emplace(fork, holder); });
+  post_(holder, about_fork(MessageKind::fork_known, id_of(message), fork));
 }
 
 void RefTable::drop_fork(const Message& message) {
@@ -173,12 +232,16 @@ void RefTable::settle(RefId fork) {
 }
 
 void RefTable::lose(int rank) {
-  std::vector<std::shared_ptr<OwnedValue>> unused;
+  std::vector<Value> unused;
+  std::vector<Value> never_made;
   std::vector<RefPtr> kept;
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
+  lost_.insert(rank);
   for (auto value = owned_.begin(); value != owned_.end();) {
     const auto place = value++;
     std::erase_if(place->second->forks, [&](const auto& fork) { return fork.second == rank; });
+    if (place->first.rank == rank && !place->second->is_expected)
+      never_made.push_back(place->second);
     unused.push_back(erase_if_unused(place));
   }
   std::erase_if(lent_, [&](auto& loan) {
@@ -187,7 +250,17 @@ void RefTable::lose(int rank) {
     if (is_void) kept.push_back(std::move(loan.second.kept));
     return is_void;
   });
-  lost_.insert(rank);
+  lock.unlock();
+  for (const Value& value : never_made) value->made.set_error(gone_value());
+}
+
+void RefTable::end(const std::exception_ptr& error) {
+  Lock lock(mutex_);
+  ended_ = error;
+  const Owned owned = owned_;
+  lock.unlock();
+  // The first outcome stays.
+  for (const auto& [id, value] : owned) value->made.set_error(error);
 }
 
 void RefTable::clear() {

@@ -5,11 +5,16 @@
 // another, neither of them the owner, is made known to the owner by who gets it; until that has
 // happened who gave it keeps its own. Forks of a worker that dies go with it. So no message has to
 // arrive for counts to stay right: links lose nothing before they end, and their end is known.
+//
+// A fork may be made known before the call comes that makes the value, for they take different
+// ways; or when the value has gone, where a worker between has died. So who has given the value its
+// number is asked: its answer comes behind the call.
 #pragma once
 
 #include <atomic>
 #include <compare>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,6 +43,7 @@ struct OwnedValue {
   hymn::detail::FutureState<void> made{hymn::detail::Drive{}};
   StoredValue value{};
   // Guarded by the table:
+  bool is_expected = false;      ///< the call that makes it has come
   RefId id{};
   std::map<RefId, int> forks{};  ///< who holds them
   int handles = 0;               ///< of this worker
@@ -71,7 +77,9 @@ class RefTable {
 
   RefId new_id() { return {rank_, ++last_}; }
 
-  /// A value that will be made here, with a handle.
+  /// A value that a call of this worker's makes here, with a handle.
+  RefPtr make_own(const std::weak_ptr<AgentState>& agent, RefId id, std::uint64_t type);
+  /// One that others may know already, with a handle.
   RefPtr own(const std::weak_ptr<AgentState>& agent, RefId id, std::uint64_t type);
   /// One that `holder` has asked for.
   std::shared_ptr<OwnedValue> expect(RefId id, int holder);
@@ -86,9 +94,11 @@ class RefTable {
                              const std::vector<RefWire>& wires, int from);
   void release(const RefState& ref);
 
-  /// One of the kinds fork_…
+  /// One of the kinds fork_… and creation_…
   void take(int from, const Message& message);
   void lose(int rank);
+  /// Nothing is made any more: what waits for values gets this error.
+  void end(const std::exception_ptr& error);
   /// All forks are void.
   void clear();
 
@@ -100,12 +110,18 @@ class RefTable {
     int to;
     RefPtr kept;
   };
-  using Owned = std::map<RefId, std::shared_ptr<OwnedValue>>;
+  using Value = std::shared_ptr<OwnedValue>;
+  using Owned = std::map<RefId, Value>;
+  using Lock = std::unique_lock<std::mutex>;
 
+  RefPtr handle(const std::weak_ptr<AgentState>& agent, const Value& value, std::uint64_t type);
+  Value& place(RefId id);
+  Value reach(RefId id, const std::function<void(OwnedValue&)>& use);
+  void confirm(RefId id);
   void add_fork(int holder, const Message& message);
   void drop_fork(const Message& message);
   void settle(RefId fork);
-  std::shared_ptr<OwnedValue> erase_if_unused(Owned::iterator place);
+  Value erase_if_unused(Owned::iterator place);
 
   const int rank_;
   const Post post_;
@@ -115,6 +131,7 @@ class RefTable {
   Owned owned_;
   std::map<RefId, Loan> lent_;
   std::set<int> lost_;  ///< workers
+  std::exception_ptr ended_;
 };
 
 }  // namespace hymn::rpc::detail

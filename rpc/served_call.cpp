@@ -15,7 +15,8 @@ ServedCall::ServedCall(AgentPtr agent, int caller, const MessageHead& head, std:
       flags_(head.flags),
       ref_{caller, head.ref},
       limit_(head.limit_ns < 0 ? Deadline::never() : Deadline::after(Duration(head.limit_ns))),
-      name_(std::move(name)) {
+      name_(std::move(name)),
+      context_(head.context) {
   if (keeps_value()) kept_ = agent_->refs().expect(ref_, caller);
 }
 
@@ -74,11 +75,15 @@ void ServedCall::send(MessageKind kind, Packed packed) {
   message.head.kind = kind;
   message.head.call = call_;
   message.packed = std::move(packed);
-  if (message.payload_bytes() > agent_->options().max_message_bytes) {
+  try {
+    require_sendable(message, agent_->most_bytes(caller_));
+  } catch (const UsageError& error) {
     message.head.kind = MessageKind::failure;
-    message.packed = pack_error(std::make_exception_ptr(UsageError(fmt::format(
-                                    "the result of {} is larger than max_message_bytes", name_))),
-                                origin());
+    message.packed = pack_error(
+        std::make_exception_ptr(UsageError(
+            fmt::format("the result of {} cannot be sent: {}", name_, error.problem()),
+            {.remedy = error.context().remedy})),
+        origin());
   }
   kept_.reset();
   agent_->answer(caller_, std::move(message));
@@ -86,7 +91,10 @@ void ServedCall::send(MessageKind kind, Packed packed) {
 
 void ServedCall::give_when_made(const std::shared_ptr<OwnedValue>& value, bool is_copied) {
   auto self = std::static_pointer_cast<ServedCall>(shared_from_this());
-  value->made.on_ready([self, value, is_copied] {
+  const auto context = agent_->contexts().find(context_);
+  value->made.on_ready([self, value, is_copied, context] {
+    // The copy has gradients in the context of who asks for it.
+    const ContextScope scope(context);
     try {
       value->made.value();
       if (!is_copied) {

@@ -38,6 +38,7 @@ class ServedCall final : public Answer {
   std::string name_;
   std::string site_ = "?";
   std::shared_ptr<OwnedValue> kept_;
+  std::uint64_t context_;
   std::atomic<bool> is_answered_{false};
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -30,6 +31,19 @@ const auto read_text = rpc::register_function(
     "fault.read", [](const rpc::RemoteRef<std::string>& text) { return text.local_value(); });
 const auto take_ref =
     rpc::register_function("fault.take", [](const rpc::RemoteRef<std::string>&) {});
+const auto pid_here = rpc::register_function("fault.pid_here", [] { return int{::getpid()}; });
+std::atomic<int> orphans_refused{0};
+/// Ends who has asked for the value before the owner hears of that.
+const auto use_orphan = rpc::register_function(
+    "fault.orphan", [](const rpc::RemoteRef<std::string>& text, int creator, int owner) {
+      ::kill(creator, SIGKILL);
+      ::kill(owner, SIGCONT);
+      try {
+        rpc::Agent::current().rpc_sync(text.owner(), read_text, text);
+      } catch (const PeerError&) {
+        ++orphans_refused;
+      }
+    });
 /// Through a worker between.
 const auto end_behind = rpc::register_function(
     "fault.end_behind", [](int rank) { rpc::Agent::current().rpc_sync(rank, end_here); });
@@ -193,6 +207,55 @@ TEST(RpcFaults, AReferenceWhoseOwnerHasDiedSaysSo) {
   workers.start();
   EXPECT_EQ(workers.report(0), "");
   EXPECT_EQ(workers.report(2), "");
+}
+
+/// The call that makes it was lost with who has made it, the reference was not.
+TEST(RpcFaults, AValueThatIsNeverMadeIsNotWaitedFor) {
+  Workers workers;
+  workers.add(serve);
+  workers.add([](rpc::Agent& agent) -> std::string {
+    for (int i = 0; i < 500 && orphans_refused == 0; ++i) std::this_thread::sleep_for(10ms);
+    if (orphans_refused == 0) return "the value is waited for";
+    agent.shutdown();
+    return "";
+  });
+  workers.add([](rpc::Agent& agent) -> std::string {
+    const int owner = agent.rpc_sync(0, pid_here);
+    ::kill(owner, SIGSTOP);
+    const auto text = agent.remote(0, make_text, std::string(std::size_t{16} << 20, 'x'));
+    agent.rpc_sync(1, use_orphan, text, int{::getpid()}, owner);
+    return "it has not died";
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
+}
+
+/// What is chained to calls waits for others that fail with them.
+TEST(RpcFaults, FailuresAreWaitedForByEachOther) {
+  Workers workers;
+  workers.options.threads = 64;
+  workers.add([](rpc::Agent& agent) -> std::string {
+    static std::atomic<int> ended{0};
+    std::vector<Future<void>> calls;
+    for (int i = 0; i < 30; ++i) calls.push_back(agent.rpc_async(1, sleep_long, 10'000));
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      calls[i].on_ready([other = calls[(i * 7 + 3) % calls.size()]] {
+        try {
+          other.get();
+        } catch (const PeerError&) {
+          ++ended;
+        }
+      });
+    (void)agent.rpc_async(1, end_here);
+    for (int i = 0; i < 500 && ended < 30; ++i) std::this_thread::sleep_for(10ms);
+    if (ended < 30) return "only " + std::to_string(ended) + " have ended";
+    agent.shutdown();
+    return "";
+  });
+  workers.add(serve);
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
 }
 
 TEST(RpcFaults, WhoNeverEndsIsNamed) {
