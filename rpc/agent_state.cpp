@@ -37,7 +37,8 @@ AgentState::AgentState(Acquaintance known, const AgentOptions& options)
       options_(options),
       most_bytes_(std::move(known.most_bytes)),
       refs_(rank_, [this](int rank, Message message) { post(rank, std::move(message)); }),
-      contexts_(rank_, [this](int rank, Message message) { post(rank, std::move(message)); }),
+      contexts_(rank_, static_cast<int>(workers_.size()),
+                [this](int rank, Message message) { post(rank, std::move(message)); }),
       shutdown_(
           rank_, static_cast<int>(workers_.size()),
           [this](int rank, Message message) { return post(rank, std::move(message)); },
@@ -113,12 +114,12 @@ void AgentState::require_room(int rank, const Message& message) {
 }
 
 /// What is sent in a context makes that known to the other end.
-void AgentState::note_context(int rank, Message& message) {
+void AgentState::note_context(Message& message) {
   Packed& packed = message.packed;
   const bool is_call = is_answered_kind(message.head.kind) || !packed.values.empty();
   if (!is_call) return;
   const ContextPtr context = ContextScope::current();
-  if (!context || !context->add_worker(rank)) return;
+  if (!context || context->is_released()) return;
   message.head.context = context->id();
   if (packed.values.empty() || packed.context != context->id()) return;
   packed.message = message.head.record = contexts_.new_number();
@@ -126,7 +127,7 @@ void AgentState::note_context(int rank, Message& message) {
 }
 
 bool AgentState::post(int rank, Message message) {
-  note_context(rank, message);
+  note_context(message);
   if (rank == rank_) {
     if (has_ended()) return false;
     take(rank, std::move(message));
@@ -207,8 +208,7 @@ void AgentState::take(int from, Message message) {
   message.packed.message = message.head.record;
   message.packed.from = from;
   if (message.head.record != 0) message.packed.agent = weak_from_this();
-  if (const ContextPtr context = contexts_.reach(message.head.context))
-    (void)context->add_worker(from);
+  (void)contexts_.reach(message.head.context);
   if (is_answered_kind(kind)) shutdown_.note_arrived();
   switch (kind) {
     case MessageKind::request:
@@ -230,13 +230,14 @@ void AgentState::take(int from, Message message) {
     case MessageKind::creation_tell:
       refs_.take(from, message);
       return;
+    case MessageKind::shutdown_come:
     case MessageKind::shutdown_ask:
     case MessageKind::shutdown_tell:
     case MessageKind::shutdown_done:
       shutdown_.take(from, message);
       return;
     case MessageKind::context_released:
-      contexts_.release(message.head.context, from);
+      contexts_.release(message.head.context);
       return;
     case MessageKind::abort:
       lose(from, {Departure::Kind::aborted, message.name});

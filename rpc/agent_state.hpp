@@ -74,7 +74,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
 
  private:
   void take(int from, Message message);
-  void note_context(int rank, Message& message);
+  void note_context(Message& message);
   void serve(int from, Message message);
   void serve_value(int from, const Message& message);
   void finish_call(Message& message);

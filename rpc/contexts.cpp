@@ -16,7 +16,6 @@ namespace detail {
 struct ContextRecord::Parts {
   std::mutex mutex;
   std::map<std::uint64_t, Sent> sends;
-  std::set<int> workers;
   bool is_released = false;
   std::shared_ptr<ContextData> data;
 };
@@ -34,16 +33,14 @@ std::map<std::uint64_t, Sent> ContextRecord::sends() const {
   return parts_->sends;
 }
 
-bool ContextRecord::add_worker(int rank) {
+bool ContextRecord::is_released() const {
   const std::lock_guard lock(parts_->mutex);
-  if (!parts_->is_released) parts_->workers.insert(rank);
-  return !parts_->is_released;
+  return parts_->is_released;
 }
 
-std::vector<int> ContextRecord::release() {
+void ContextRecord::release() {
   const std::lock_guard lock(parts_->mutex);
   parts_->is_released = true;
-  return {parts_->workers.begin(), parts_->workers.end()};
 }
 
 std::shared_ptr<ContextData> ContextRecord::data(
@@ -62,7 +59,7 @@ Context::Context(const rpc::Agent& agent)
 
 Context::~Context() {
   rpc::detail::ContextScope::exchange(before_);
-  agent_->contexts().release(id(), agent_->rank());
+  agent_->contexts().end(id());
 }
 
 detail::ContextPtr Context::current() { return rpc::detail::ContextScope::current(); }
@@ -104,7 +101,7 @@ ContextPtr Contexts::make() {
 ContextPtr Contexts::reach(std::uint64_t id) {
   if (id == 0) return nullptr;
   const std::lock_guard lock(mutex_);
-  if (released_.contains(id)) return nullptr;
+  if (released_.contains(id) || is_of_lost(id)) return nullptr;
   auto& context = contexts_[id];
   if (!context) context = std::make_shared<distributed::detail::ContextRecord>(id);
   return context;
@@ -116,7 +113,22 @@ ContextPtr Contexts::find(std::uint64_t id) const {
   return found == contexts_.end() ? nullptr : found->second;
 }
 
-void Contexts::release(std::uint64_t id, int told_by) {
+bool Contexts::is_of_lost(std::uint64_t id) const {
+  return lost_.contains(static_cast<int>(id >> rank_shift) - 1);
+}
+
+void Contexts::end(std::uint64_t id) {
+  release(id);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    Message message;
+    message.head.kind = MessageKind::context_released;
+    message.head.context = id;
+    post_(rank, std::move(message));
+  }
+}
+
+void Contexts::release(std::uint64_t id) {
   ContextPtr released;
   {
     const std::lock_guard lock(mutex_);
@@ -131,23 +143,21 @@ void Contexts::release(std::uint64_t id, int told_by) {
     released = std::move(found->second);
     contexts_.erase(found);
   }
-  for (const int rank : released->release()) {
-    if (rank == told_by || rank == rank_) continue;
-    Message message;
-    message.head.kind = MessageKind::context_released;
-    message.head.context = id;
-    post_(rank, std::move(message));
-  }
+  released->release();
 }
 
 void Contexts::lose(int rank) {
   std::vector<ContextPtr> released;
-  const std::lock_guard lock(mutex_);
-  std::erase_if(contexts_, [&](auto& entry) {
-    const bool is_void = entry.first >> rank_shift == static_cast<std::uint64_t>(rank) + 1;
-    if (is_void) released.push_back(std::move(entry.second));
-    return is_void;
-  });
+  {
+    const std::lock_guard lock(mutex_);
+    lost_.insert(rank);
+    std::erase_if(contexts_, [&](auto& entry) {
+      const bool is_void = is_of_lost(entry.first);
+      if (is_void) released.push_back(std::move(entry.second));
+      return is_void;
+    });
+  }
+  for (const ContextPtr& context : released) context->release();
 }
 
 void Contexts::clear() {

@@ -21,28 +21,34 @@ using distributed::detail::ContextPtr;
 class Contexts {
  public:
   using Post = std::function<void(int rank, Message message)>;
-  Contexts(int rank, Post post) : rank_(rank), post_(std::move(post)) {}
+  Contexts(int rank, int size, Post post) : rank_(rank), size_(size), post_(std::move(post)) {}
 
   std::uint64_t new_number();
   ContextPtr make();
-  /// Null where it has been released already, or `id` is 0.
+  /// Null where it has been released already, who has begun it is lost, or `id` is 0.
   ContextPtr reach(std::uint64_t id);
   ContextPtr find(std::uint64_t id) const;
-  /// Here, and on all workers that it has reached from here; `told_by`: who knows already.
-  void release(std::uint64_t id, int told_by);
+  /// By who has begun it: on all workers, for some may have been reached by way of one that died.
+  void end(std::uint64_t id);
+  /// Here alone.
+  void release(std::uint64_t id);
   /// Those that this rank has begun end with it.
   void lose(int rank);
   void clear();
   std::size_t size() const;
 
  private:
+  bool is_of_lost(std::uint64_t id) const;
+
   const int rank_;
+  const int size_;
   const Post post_;
   std::atomic<std::uint64_t> last_{0};
   mutable std::mutex mutex_;
   std::map<std::uint64_t, ContextPtr> contexts_;
   std::set<std::uint64_t> released_;  ///< the latest
   std::deque<std::uint64_t> order_;   ///< of those
+  std::set<int> lost_;                ///< workers
 };
 
 /// While it lives, this thread works in that context.

@@ -32,6 +32,7 @@ enum class MessageKind : std::uint16_t {
   fork_dropped,      ///< to the owner: the sender holds it no longer
   creation_ask,      ///< by the owner, to who has given a value its number: is it on its way?
   creation_tell,     ///< the answer, which comes after the call that makes the value
+  shutdown_come,     ///< the sender waits in shutdown(), or no longer
   shutdown_ask,      ///< how many calls have you made and served?
   shutdown_tell,     ///< the answer of who has come to shutdown() and is idle
   shutdown_done,     ///< nothing is in flight anywhere

@@ -197,6 +197,7 @@ void RefTable::take(int from, const Message& message) {
     case MessageKind::made:
     case MessageKind::response:
     case MessageKind::failure:
+    case MessageKind::shutdown_come:
     case MessageKind::shutdown_ask:
     case MessageKind::shutdown_tell:
     case MessageKind::shutdown_done:

@@ -78,6 +78,11 @@ void Shutdown::take(int from, Message& message) {
       is_attentive_ = true;
     } else if (message.head.kind == MessageKind::shutdown_done) {
       done_ = true;
+    } else if (message.head.kind == MessageKind::shutdown_come) {
+      if (message.head.call != 0)
+        come_.insert(from);
+      else
+        come_.erase(from);
     } else if (message.head.call == round_) {
       CallCounts told;
       unpack(message.packed, told);
@@ -125,8 +130,17 @@ void Shutdown::wait(Lock& lock, Deadline deadline, const std::function<bool()>& 
 }
 
 void Shutdown::run(Deadline deadline) {
-  has_come_ = true;
+  announce(true);
   look();
+  try {
+    agree(deadline);
+  } catch (...) {
+    announce(false);
+    throw;
+  }
+}
+
+void Shutdown::agree(Deadline deadline) {
   Lock lock(mutex_);
   // Also where it ends with an error.
   const struct RoundEnd {
@@ -137,8 +151,7 @@ void Shutdown::run(Deadline deadline) {
   const auto expired = [&] { return deadline.expired(std::chrono::steady_clock::now()); };
   while (!done_ && !stopped_) {
     if (expired())
-      throw TimeoutError("other workers have not come to shutdown(), or calls are in flight",
-                         Duration{0}, {.rank = rank_, .operation = "shutdown"});
+      throw too_late(missing());
     if (leader() != rank_) {
       wait(lock, deadline, [&] { return done_ || leader() == rank_; });
     } else if (round(lock, deadline)) {
@@ -153,6 +166,39 @@ void Shutdown::run(Deadline deadline) {
   for (const int rank : others) post_(rank, about_shutdown(MessageKind::shutdown_done, 0));
 }
 
+/// Who lives and has not come, as far as this worker has heard.
+std::vector<int> Shutdown::missing() const {
+  std::vector<int> ranks;
+  for (const int rank : living())
+    if (!come_.contains(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+TimeoutError Shutdown::too_late(const std::vector<int>& ranks) const {
+  const std::string what =
+      ranks.empty() ? std::string("all have come to shutdown(), but calls are in flight")
+                    : fmt::format("ranks {} have not come to shutdown(), or wait for calls",
+                                  fmt::join(ranks, ", "));
+  return TimeoutError(what, Duration{0},
+                      {.rank = rank_,
+                       .operation = "shutdown",
+                       .remedy = "let all workers call shutdown(), and give it the time that calls "
+                                 "in flight need; it may be called again",
+                       .missing = ranks});
+}
+
+/// Tells all others that this worker waits for the end, or no longer.
+void Shutdown::announce(bool has_come) {
+  has_come_ = has_come;
+  std::vector<int> others;
+  {
+    const std::lock_guard lock(mutex_);
+    others = living();
+  }
+  for (const int rank : others)
+    post_(rank, about_shutdown(MessageKind::shutdown_come, has_come ? 1 : 0));
+}
+
 /// Asks all, and waits. False: somebody has gone meanwhile.
 bool Shutdown::round(Lock& lock, Deadline deadline) {
   const std::vector<int> others = living();
@@ -162,19 +208,16 @@ bool Shutdown::round(Lock& lock, Deadline deadline) {
   lock.unlock();
   for (const int rank : others) post_(rank, about_shutdown(MessageKind::shutdown_ask, number));
   lock.lock();
-  const auto missing = [&] {
+  const auto untold = [&] {
     std::vector<int> ranks;
     for (const int rank : living())
       if (!told_.contains(rank)) ranks.push_back(rank);
     if (!is_quiet()) ranks.push_back(rank_);
     return ranks;
   };
-  wait(lock, deadline, [&] { return missing().empty(); });
+  wait(lock, deadline, [&] { return untold().empty(); });
   if (stopped_) return false;
-  if (const auto ranks = missing(); !ranks.empty())
-    throw TimeoutError(fmt::format("ranks {} have not come to shutdown(), or wait for calls",
-                                   fmt::join(ranks, ", ")),
-                       Duration{0}, {.rank = rank_, .operation = "shutdown", .missing = ranks});
+  if (const auto ranks = untold(); !ranks.empty()) throw too_late(ranks);
   told_[rank_] = counts();
   return others == living();
 }

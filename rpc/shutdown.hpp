@@ -14,8 +14,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
+#include "hymn/error.hpp"
 #include "hymn/object_format.hpp"
 #include "hymn/timeout.hpp"
 #include "rpc/message.hpp"
@@ -60,6 +62,10 @@ class Shutdown {
   std::vector<int> living() const;
   CallCounts counts() const;
   bool is_quiet() const;
+  std::vector<int> missing() const;
+  TimeoutError too_late(const std::vector<int>& ranks) const;
+  void announce(bool has_come);
+  void agree(Deadline deadline);
   void tell(int to, std::uint64_t round);
   bool round(Lock& lock, Deadline deadline);
   bool is_balanced() const;
@@ -81,6 +87,7 @@ class Shutdown {
   std::optional<std::pair<int, std::uint64_t>> asked_;  ///< by whom, in which round
   std::uint64_t round_ = 0;
   std::map<int, CallCounts> told_;
+  std::set<int> come_;  ///< other workers, to shutdown()
   bool is_in_round_ = false;
   bool done_ = false;
   bool stopped_ = false;

@@ -50,10 +50,9 @@ class HYMN_API ContextRecord {
   /// By number of the message.
   void add_send(std::uint64_t message, Sent sent);
   std::map<std::uint64_t, Sent> sends() const;
-  /// That it goes to, or has come from. False: it is released, and goes nowhere any more.
-  bool add_worker(int rank);
-  /// Releases it, and gives all of those.
-  std::vector<int> release();
+  /// It goes nowhere any more.
+  void release();
+  bool is_released() const;
   std::shared_ptr<ContextData> data(const std::function<std::shared_ptr<ContextData>()>& make);
 
  private:

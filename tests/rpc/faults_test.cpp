@@ -260,20 +260,24 @@ TEST(RpcFaults, FailuresAreWaitedForByEachOther) {
 
 TEST(RpcFaults, WhoNeverEndsIsNamed) {
   Workers workers;
-  workers.add([](rpc::Agent& agent) -> std::string {
+  const auto end = [](rpc::Agent& agent, Duration limit) -> std::string {
     try {
-      agent.shutdown(300ms);
+      agent.shutdown(limit);
       return "it has ended without the other";
     } catch (const TimeoutError& error) {
       return error.context().missing == std::vector<int>{1} ? "" : error.what();
     }
-  });
+  };
+  workers.add([&](rpc::Agent& agent) { return end(agent, 900ms); });
   workers.add([](rpc::Agent&) {
     std::this_thread::sleep_for(1500ms);
     return "";
   });
+  // Who does not ask the others knows it as well.
+  workers.add([&](rpc::Agent& agent) { return end(agent, 500ms); });
   workers.start();
   EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(2), "");
 }
 
 /// Kills at random moments: calls end, with the right rank, and so does every survivor's end.
