@@ -28,7 +28,10 @@ Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferV
                       const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
                       MPI_Comm comm, bool writes) {
   if (!call.find(comm)) return call.left();
-  if (count < 0) return Attempt::left(Reason::bad_arguments);
+  if (count < 0 || out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
+  // What the first ranks get is one input as it is, where hymn gives 0 or 1.
+  const bool is_logical = op == MPI_LAND || op == MPI_LOR || op == MPI_LXOR;
+  if (is_logical && request != Request::all_reduce) return Attempt::left(Reason::unsupported);
   const TypeInfo info = call.session().types().find(type);
   const Elements to{out, count_of(count), type, info};
   const Reduction reduction(op, type, info, call.session().keeps_bits());
@@ -90,6 +93,8 @@ Outcome attempt(Tag<Call::Exscan>, Attempt& call, const void* in, void* out, int
 Outcome attempt(Tag<Call::Reduce>, Attempt& call, const void* in, void* out, int count,
                 MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if ((call.has(root) && call.rank() != root ? in : out) == MPI_IN_PLACE)
+    return Attempt::left(Reason::bad_arguments);
   if (count < 0 || !call.has(root)) return Attempt::left(Reason::bad_arguments);
   const TypeInfo info = call.session().types().find(type);
   const Elements to{out, count_of(count), type, info};
@@ -122,6 +127,7 @@ Outcome attempt(Tag<Call::Reduce>, Attempt& call, const void* in, void* out, int
 Outcome attempt(Tag<Call::Bcast>, Attempt& call, void* data, int count, MPI_Datatype type, int root,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if (data == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   if (count < 0 || !call.has(root)) return Attempt::left(Reason::bad_arguments);
   const Elements elements{data, count_of(count), type, call.session().types().find(type)};
   if (const Reason reason = call.judge(elements.bytes()); reason != Reason::carried)

@@ -61,6 +61,8 @@ Outcome attempt(Tag<Call::Gather>, Attempt& call, const void* in, int in_count,
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if ((call.has(root) && call.rank() != root ? in : out) == MPI_IN_PLACE)
+    return Attempt::left(Reason::bad_arguments);
   if (!call.has(root)) return Attempt::left(Reason::bad_arguments);
   const bool is_root = call.rank() == root;
   if ((is_root ? out_count : in_count) < 0) return Attempt::left(Reason::bad_arguments);
@@ -90,6 +92,8 @@ Outcome attempt(Tag<Call::Scatter>, Attempt& call, const void* in, int in_count,
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if ((call.has(root) && call.rank() != root ? out : in) == MPI_IN_PLACE)
+    return Attempt::left(Reason::bad_arguments);
   if (!call.has(root)) return Attempt::left(Reason::bad_arguments);
   const bool is_root = call.rank() == root;
   if ((is_root ? in_count : out_count) < 0) return Attempt::left(Reason::bad_arguments);
@@ -121,6 +125,7 @@ Outcome attempt(Tag<Call::Allgather>, Attempt& call, const void* in, int in_coun
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
   if (out_count < 0 || (!in_place && in_count < 0)) return Attempt::left(Reason::bad_arguments);
   const EqualBlocks to = blocks_of(call, out, out_count, out_type);
@@ -142,6 +147,7 @@ Outcome attempt(Tag<Call::Alltoall>, Attempt& call, const void* in, int in_count
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
   if (out_count < 0 || (!in_place && in_count < 0)) return Attempt::left(Reason::bad_arguments);
   const EqualBlocks to = blocks_of(call, out, out_count, out_type);
@@ -166,6 +172,7 @@ Outcome attempt(Tag<Call::Alltoall>, Attempt& call, const void* in, int in_count
 Outcome attempt(Tag<Call::Reduce_scatter_block>, Attempt& call, const void* in, void* out,
                 int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   if (count < 0) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
   const EqualBlocks from = blocks_of(call, in_place ? out : in, count, type);

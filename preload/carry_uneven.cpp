@@ -99,6 +99,7 @@ Outcome attempt(Tag<Call::Allgatherv>, Attempt& call, const void* in, int in_cou
                 MPI_Datatype in_type, void* out, const int out_counts[], const int places[],
                 MPI_Datatype out_type, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
   if (out_counts == nullptr || places == nullptr || (!in_place && in_count < 0))
     return Attempt::left(Reason::bad_arguments);
@@ -131,6 +132,7 @@ Outcome attempt(Tag<Call::Alltoallv>, Attempt& call, const void* in, const int i
                 const int in_places[], MPI_Datatype in_type, void* out, const int out_counts[],
                 const int out_places[], MPI_Datatype out_type, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
   if (out_counts == nullptr || out_places == nullptr ||
       (!in_place && (in_counts == nullptr || in_places == nullptr)))
@@ -157,6 +159,7 @@ Outcome attempt(Tag<Call::Alltoallv>, Attempt& call, const void* in, const int i
 Outcome attempt(Tag<Call::Reduce_scatter>, Attempt& call, const void* in, void* out,
                 const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
+  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   if (counts == nullptr) return Attempt::left(Reason::bad_arguments);
   const TypeInfo info = call.session().types().find(type);
   std::vector<std::size_t> elements;

@@ -84,8 +84,16 @@ GroupLease Groups::make(const std::vector<int>& ranks, std::int64_t number) {
 void Groups::keep(const std::vector<int>& ranks, const GroupLease& group) {
   std::vector<GroupLease> ended;  // outside of the lock
   const std::lock_guard lock(mutex_);
-  // The others may not have what was there, so nobody is to find it.
-  if (!may_overlap_) groups_.erase(ranks);
+  // The others may not have what is free here, so nobody is to find it again.
+  const auto [first, last] = groups_.equal_range(ranks);
+  for (auto each = first; each != last;) {
+    if (each->second.use_count() > 1) {
+      ++each;
+      continue;
+    }
+    ended.push_back(std::move(each->second));
+    each = groups_.erase(each);
+  }
   groups_.emplace(ranks, group);
   for (auto each = groups_.begin(); groups_.size() > most_kept && each != groups_.end();) {
     if (each->second.use_count() == 1) {

@@ -27,13 +27,12 @@ struct SharedGroup {
   /// A call of it has failed here, so that its members are out of step: nobody is to use it again.
   std::atomic<bool> is_given_up{false};
 };
-/// A group that a communicator uses; where several may share one they do.
+/// A group that a communicator uses.
 using GroupLease = std::shared_ptr<SharedGroup>;
 
 /// Groups by their ranks. A communicator that comes and goes costs a group once: the next one with
-/// its ranks takes what it has left, if all members still have that. Communicators of the same
-/// ranks share one even while they live, unless threads may use them at the same time: a program
-/// that MPI lets run calls collectives of the same ranks in the same order on all of them.
+/// its ranks takes what it has left, if all members still have that. Those that live have one each:
+/// their calls must not be taken for each other's, in whatever order a program makes them.
 /// Thread-safe.
 class Groups {
  public:
@@ -60,8 +59,8 @@ class Groups {
   GroupLease make(const std::vector<int>& ranks, std::int64_t number);
   std::int64_t draw_number();
   void keep(const std::vector<int>& ranks, const GroupLease& group);
-  bool is_free(const GroupLease& group) const {
-    return !group->is_given_up && (!may_overlap_ || group.use_count() == 1);
+  static bool is_free(const GroupLease& group) {
+    return !group->is_given_up && group.use_count() == 1;
   }
 
   World& world_;

@@ -186,7 +186,8 @@ RefPtr AgentState::call_and_keep(int rank, const Target& target, Packed argument
   require_room(rank, message);
   const std::uint64_t type = type_number(*target.signature.types.front());
   const std::weak_ptr<AgentState> self = weak_from_this();
-  RefPtr ref = rank == rank_ ? refs_.make_own(self, id, type) : refs_.user(self, rank, id, id, type);
+  RefPtr ref =
+      rank == rank_ ? refs_.make_own(self, id, type) : refs_.user(self, rank, id, id, type);
   // What goes wrong is told by the reference.
   begin(rank, std::string(target.name), std::move(message),
         std::make_shared<PendingValue<Nothing>>(), timeout);
@@ -290,8 +291,9 @@ TimePoint AgentState::end_overdue(TimePoint now) {
     const Duration waited = now - call.started;
     const ErrorContext context{.rank = rank_,
                                .operation = fmt::format("{} at {}", call.what, name),
-                               .remedy = "raise CallOptions::timeout or AgentOptions::timeout if "
-                                         "the call needs longer",
+                               .remedy =
+                                   "raise CallOptions::timeout or AgentOptions::timeout if "
+                                   "the call needs longer",
                                .missing = {call.rank}};
     report_failure(
         call, std::make_exception_ptr(TimeoutError(

@@ -29,7 +29,7 @@ struct Acquaintance {
   int rank = 0;
   std::vector<WorkerInfo> workers{};
   std::vector<Descriptor> sockets{};
-  std::vector<int> pids{};  ///< of processes of this host; 0 for others
+  std::vector<int> pids{};                ///< of processes of this host; 0 for others
   std::vector<std::size_t> most_bytes{};  ///< that each takes in a message
 };
 

@@ -45,8 +45,7 @@ bool Engine::call_helper(Lock& /*held*/) {
   }
   if (threads_.size() < most_threads) {
     try {
-      threads_.push_back(
-          start_helper_thread(
+      threads_.push_back(start_helper_thread(
           "hymn rpc", [this] { serve(); },
           [this](std::string_view why) { events_.failed(std::string(why)); }));
       return true;

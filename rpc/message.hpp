@@ -109,8 +109,8 @@ class MessageReader {
  public:
   explicit MessageReader(std::size_t most_bytes);
 
-  /// Reads what is there, up to a bound unless `all` is wanted. False: the other end has closed. Throws NetworkError where
-  /// the connection fails, or what comes is no message.
+  /// Reads what is there, up to a bound unless `all` is wanted. False: the other end has closed.
+  /// Throws NetworkError where the connection fails, or what comes is no message.
   bool read(int socket, std::vector<Message>& arrived, bool all = false);
 
  private:

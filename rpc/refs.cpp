@@ -24,8 +24,7 @@ std::exception_ptr gone_value() {
   return std::make_exception_ptr(PeerError(
       "the value is not kept any more: the worker that has asked for it, or has passed the "
       "reference on, has died",
-      {.operation = "the value of a reference",
-       .remedy = "make the value again"}));
+      {.operation = "the value of a reference", .remedy = "make the value again"}));
 }
 
 }  // namespace

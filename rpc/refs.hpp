@@ -43,7 +43,7 @@ struct OwnedValue {
   hymn::detail::FutureState<void> made{hymn::detail::Drive{}};
   StoredValue value{};
   // Guarded by the table:
-  bool is_expected = false;      ///< the call that makes it has come
+  bool is_expected = false;  ///< the call that makes it has come
   RefId id{};
   std::map<RefId, int> forks{};  ///< who holds them
   int handles = 0;               ///< of this worker

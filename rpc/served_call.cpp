@@ -79,11 +79,11 @@ void ServedCall::send(MessageKind kind, Packed packed) {
     require_sendable(message, agent_->most_bytes(caller_));
   } catch (const UsageError& error) {
     message.head.kind = MessageKind::failure;
-    message.packed = pack_error(
-        std::make_exception_ptr(UsageError(
-            fmt::format("the result of {} cannot be sent: {}", name_, error.problem()),
-            {.remedy = error.context().remedy})),
-        origin());
+    message.packed =
+        pack_error(std::make_exception_ptr(UsageError(
+                       fmt::format("the result of {} cannot be sent: {}", name_, error.problem()),
+                       {.remedy = error.context().remedy})),
+                   origin());
   }
   kept_.reset();
   agent_->answer(caller_, std::move(message));

@@ -150,8 +150,7 @@ void Shutdown::agree(Deadline deadline) {
   std::optional<std::map<int, CallCounts>> before;
   const auto expired = [&] { return deadline.expired(std::chrono::steady_clock::now()); };
   while (!done_ && !stopped_) {
-    if (expired())
-      throw too_late(missing());
+    if (expired()) throw too_late(missing());
     if (leader() != rank_) {
       wait(lock, deadline, [&] { return done_ || leader() == rank_; });
     } else if (round(lock, deadline)) {

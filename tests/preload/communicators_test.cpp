@@ -45,6 +45,47 @@ TEST(Communicators, SeveralAtOnce) {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
+// MPI calls that unsafe; but what is sent on one is never taken for what is sent on the other.
+TEST(Communicators, OfTheSameRanksKeepTheirCallsApart) {
+  MPI_Comm one = MPI_COMM_NULL;
+  MPI_Comm other = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &one);
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  warm_up(one);
+  warm_up(other);
+  const bool is_root = rank_in(one) == 0;
+  int first = is_root ? 1 : 0;
+  int second = is_root ? 2 : 0;
+  expect_carried("MPI_Bcast", one, [&] {
+    MPI_Bcast(is_root ? &first : &second, 1, MPI_INT, 0, is_root ? one : other);
+  });
+  MPI_Bcast(is_root ? &second : &first, 1, MPI_INT, 0, is_root ? other : one);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+  MPI_Comm_free(&one);
+  MPI_Comm_free(&other);
+}
+
+// No buffer to receive in: that is MPI's to say.
+TEST(Communicators, ErrorsOfArgumentsAreMpis) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  warm_up(comm);
+  int number = 1;
+  int error_class = MPI_SUCCESS;
+  expect_left("MPI_Allgather", [&] {
+    MPI_Error_class(MPI_Allgather(MPI_IN_PLACE, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm),
+                    &error_class);
+  });
+  EXPECT_NE(error_class, MPI_SUCCESS);
+  expect_left("MPI_Allreduce", [&] {
+    MPI_Error_class(MPI_Allreduce(&number, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm), &error_class);
+  });
+  EXPECT_NE(error_class, MPI_SUCCESS);
+  MPI_Comm_free(&comm);
+}
+
 TEST(Communicators, RanksInAnotherOrderAreLeftToMpi) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, 0, -rank_in(MPI_COMM_WORLD), &comm);

@@ -130,8 +130,7 @@ RANK_TEST(RpcRefs, OvertakeTheirCalls) {
   rpc::Agent agent = make_agent(world);
   const int size = world.size();
   if (world.rank() == 0) {
-    auto counter =
-        agent.remote(1 % size, make_from_much, rpc::Buffer(std::size_t{64} << 20));
+    auto counter = agent.remote(1 % size, make_from_much, rpc::Buffer(std::size_t{64} << 20));
     const auto sum = agent.rpc_async(2 % size, add_there_later, counter, 2);
     counter = {};
     EXPECT_EQ(sum.get(), 3);
