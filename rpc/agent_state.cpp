@@ -266,8 +266,7 @@ void AgentState::serve_value(int from, const Message& message) {
   if (value)
     call->give_when_made(value, message.head.kind == MessageKind::fetch);
   else
-    call->fail(std::make_exception_ptr(PeerError(
-        "the value is not kept any more: the worker that passed the reference on has died")));
+    call->fail(gone_value());
 }
 
 void AgentState::finish_call(Message& message) {

@@ -68,7 +68,10 @@ void CallWait::until(Timeout timeout) {
   if (!is_done())
     throw TimeoutError(fmt::format("{} has not answered after {:.3f} s", what_,
                                    std::chrono::duration<double>(timeout.duration()).count()),
-                       timeout.duration(), {.operation = what_, .missing = {rank_}});
+                       timeout.duration(),
+                       {.operation = what_,
+                        .remedy = "wait longer, or look for what holds that worker up",
+                        .missing = {rank_}});
 }
 
 std::uint64_t CallTable::add(Call call) {

@@ -20,14 +20,14 @@ Message about_fork(MessageKind kind, RefId id, RefId fork) {
 RefId id_of(const Message& message) { return {message.head.creator, message.head.ref}; }
 RefId fork_of(const Message& message) { return {message.head.forker, message.head.call}; }
 
+}  // namespace
+
 std::exception_ptr gone_value() {
   return std::make_exception_ptr(PeerError(
       "the value is not kept any more: the worker that has asked for it, or has passed the "
       "reference on, has died",
       {.operation = "the value of a reference", .remedy = "make the value again"}));
 }
-
-}  // namespace
 
 std::uint64_t type_number(const std::type_info& type) { return Signature{{&type}}.number(); }
 

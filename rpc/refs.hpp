@@ -66,6 +66,9 @@ class RefState {
   std::shared_ptr<OwnedValue> value{};  ///< at its owner
 };
 
+/// Of a value that has gone with a worker: a PeerError.
+std::exception_ptr gone_value();
+
 std::uint64_t type_number(const std::type_info& type);
 
 /// Thread-safe.
