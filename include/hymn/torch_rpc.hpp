@@ -29,22 +29,24 @@ namespace hymn::torch {
 /// Computes the gradients of all that the roots depend on, on all workers, and keeps them in the
 /// context. Roots are scalars. FAST mode, as torch's: all that was sent in the context with
 /// gradients takes part. Throws what a worker has thrown; the context is of no use then.
-/// `keeps_graph`: backward() will be called again in this context, and adds to the gradients.
+/// `retain_graph`: backward() will be called again in this context, and adds to the gradients.
 inline void backward(const rpc::Agent& agent, const distributed::Context& context,
-                     const std::vector<at::Tensor>& roots, bool keeps_graph = false) {
+                     const std::vector<at::Tensor>& roots, bool retain_graph = false) {
+  std::vector<detail::Edge> kept;  // their nodes live until the pass has run
   std::vector<detail::TorchGraph::Edge> starts;
   detail::Values ones;
   for (const at::Tensor& root : roots) {
     if (!root.requires_grad() || root.numel() != 1)
       throw UsageError("backward() begins with scalars that require gradients");
-    starts.push_back(detail::TorchGraph::edge_of(::torch::autograd::impl::gradient_edge(root)));
+    kept.push_back(::torch::autograd::impl::gradient_edge(root));
+    starts.push_back(detail::TorchGraph::edge_of(kept.back()));
     ones.push_back(at::ones_like(root.detach()));
   }
   if (starts.empty()) throw UsageError("backward() needs a root");
   static std::atomic<std::uint64_t> passes{0};
   const std::uint64_t pass = (static_cast<std::uint64_t>(agent.self().rank) + 1) << 40 | ++passes;
   detail::ContextGradients::of(context.record())
-      ->run(context.record(), {pass, keeps_graph}, starts, std::move(ones), true);
+      ->run(context.record(), {pass, retain_graph}, starts, std::move(ones), true);
 }
 
 /// The gradients of this worker's parameters in a context, by parameter.
@@ -86,15 +88,20 @@ class LocalOptimizer {
   void step(const Gradients& gradients) {
     // Threads that step with other contexts take the same parameters.
     const std::lock_guard lock(*mutex_);
-    std::vector<std::pair<at::Tensor, at::Tensor>> before;
+    // Also where the step throws.
+    struct Restore {
+      std::vector<std::pair<at::Tensor, at::Tensor>> gradients{};
+      ~Restore() {
+        for (auto& [parameter, gradient] : gradients) parameter.mutable_grad() = gradient;
+      }
+    } before;
     for (auto& group : optimizer_->param_groups())
       for (at::Tensor& parameter : group.params()) {
         at::Tensor& gradient = parameter.mutable_grad();
-        before.emplace_back(parameter, gradient);
+        before.gradients.emplace_back(parameter, gradient);
         gradient = gradients.contains(parameter) ? gradients.at(parameter) : at::Tensor();
       }
     optimizer_->step();
-    for (auto& [parameter, gradient] : before) parameter.mutable_grad() = gradient;
   }
 
  private:

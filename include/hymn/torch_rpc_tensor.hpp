@@ -43,9 +43,11 @@ class ReceivedFrom final : public ::torch::autograd::Node {
 
 enum class TensorKind : std::uint8_t { undefined, dense, sparse };
 
-/// The elements behind one another, from where they lie if they do so already.
+/// The elements behind one another, from where they lie if they do so already. Views that conjugate
+/// or negate what they show do not: that is done here.
 inline rpc::Buffer elements_of(const at::Tensor& tensor) {
-  auto kept = std::make_shared<at::Tensor>(tensor.detach().contiguous());
+  auto kept =
+      std::make_shared<at::Tensor>(tensor.detach().resolve_conj().resolve_neg().contiguous());
   const std::span bytes(static_cast<std::byte*>(kept->data_ptr()), kept->nbytes());
   return rpc::Buffer(bytes, std::move(kept));
 }
@@ -116,6 +118,9 @@ struct hymn::ObjectFormat<at::Tensor> {
     if (!tensor.device().is_cpu())
       throw UnsupportedError("a tensor that is not in the memory of the host cannot be sent",
                              {.remedy = "call .cpu() first"});
+    if (tensor.is_quantized() || tensor.is_mkldnn())
+      throw UnsupportedError("a tensor that is quantized or laid out for mkldnn cannot be sent",
+                             {.remedy = "call .dequantize() or .to_dense() first"});
     if (tensor.is_sparse()) {
       const at::Tensor whole = tensor.detach().coalesce();
       out.put(TensorKind::sparse, whole.sizes().vec());
