@@ -68,6 +68,28 @@ TEST(TorchRpc, GradientsComeOfPartsOfResults) {
   });
 }
 
+TEST(TorchRpc, CopiesOfKeptValuesHaveGradients) {
+  on_first(2, [](rpc::Agent& agent) {
+    for (const int to : {0, 1}) {
+      const at::Tensor input = at::rand({3}).requires_grad_();
+      const distributed::Context context(agent);
+      const at::Tensor copy = agent.remote(to, scale, input).to_here();
+      require(copy.requires_grad(), "the copy has no gradient");
+      hymn::torch::backward(agent, context, {copy.sum()});
+      require(at::equal(hymn::torch::get_gradients(context).at(input), at::full({3}, 3.0)),
+              "the gradient is another one");
+    }
+  });
+}
+
+TEST(TorchRpc, ViewsThatConjugateTravel) {
+  on_first(2, [](rpc::Agent& agent) {
+    const at::Tensor input = at::complex(at::rand({3}), at::rand({3}));
+    require(at::equal(agent.rpc_sync(1, scale, input.conj()), (input.conj() * 3).resolve_conj()),
+            "it was not conjugated");
+  });
+}
+
 TEST(TorchRpc, PassesAddUp) {
   on_first(2, [](rpc::Agent& agent) {
     const at::Tensor input = at::rand({3}).requires_grad_();
