@@ -44,6 +44,13 @@ const auto use_orphan = rpc::register_function(
         ++orphans_refused;
       }
     });
+/// Lets the owner go on when it has much to read, and uses the value when all else is settled.
+const auto use_later =
+    rpc::register_function("fault.later", [](const rpc::RemoteRef<std::string>& text, int owner) {
+      ::kill(owner, SIGCONT);
+      std::this_thread::sleep_for(400ms);
+      return static_cast<int>(rpc::Agent::current().rpc_sync(text.owner(), read_text, text).size());
+    });
 /// Through a worker between.
 const auto end_behind = rpc::register_function(
     "fault.end_behind", [](int rank) { rpc::Agent::current().rpc_sync(rank, end_here); });
@@ -229,6 +236,27 @@ TEST(RpcFaults, AValueThatIsNeverMadeIsNotWaitedFor) {
   workers.start();
   EXPECT_EQ(workers.report(0), "");
   EXPECT_EQ(workers.report(1), "");
+}
+
+/// The owner hears of the third worker before the call has come that makes the value.
+TEST(RpcFaults, AReferenceThatOvertakesItsCallIsKept) {
+  Workers workers;
+  workers.add(serve);
+  workers.add(serve);
+  workers.add([](rpc::Agent& agent) -> std::string {
+    const int owner = agent.rpc_sync(0, pid_here);
+    ::kill(owner, SIGSTOP);
+    auto text = agent.remote(0, make_text, std::string(std::size_t{16} << 20, 'x'));
+    const auto size = agent.rpc_async(1, use_later, text, owner);
+    text = {};
+    const std::string said = size.get() == 16 << 20 ? "" : "the text was another one";
+    agent.shutdown();
+    return said;
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
+  EXPECT_EQ(workers.report(2), "");
 }
 
 /// What is chained to calls waits for others that fail with them.

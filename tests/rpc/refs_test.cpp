@@ -46,13 +46,6 @@ const auto add_there =
     rpc::register_function("test.add_there", [](const rpc::RemoteRef<Counter>& counter, int by) {
       return rpc::Agent::current().rpc_sync(counter.owner(), add_to, counter, by);
     });
-const auto make_from_much = rpc::register_function(
-    "test.from_much", [](const rpc::Buffer& much) { return Counter(much.size() > 0 ? 1 : 0); });
-const auto add_there_later = rpc::register_function(
-    "test.add_there_later", [](const rpc::RemoteRef<Counter>& counter, int by) {
-      std::this_thread::sleep_for(300ms);
-      return rpc::Agent::current().rpc_sync(counter.owner(), add_to, counter, by);
-    });
 const auto pass_back = rpc::register_function(
     "test.pass_back", [](const rpc::RemoteRef<Counter>& counter) { return counter; });
 const auto ignore =
@@ -120,20 +113,6 @@ RANK_TEST(RpcRefs, GoToThirdWorkers) {
     EXPECT_EQ(agent.rpc_sync(third, add_there, again, 2), 4);
     again = agent.rpc_sync(owner, pass_back, again);
     EXPECT_EQ(agent.rpc_sync(owner, add_to, again, 1), 5);
-  }
-  expect_nothing_held(world, agent);
-  agent.shutdown();
-}
-
-/// The owner hears of the third worker before the call comes that makes the value.
-RANK_TEST(RpcRefs, OvertakeTheirCalls) {
-  rpc::Agent agent = make_agent(world);
-  const int size = world.size();
-  if (world.rank() == 0) {
-    auto counter = agent.remote(1 % size, make_from_much, rpc::Buffer(std::size_t{64} << 20));
-    const auto sum = agent.rpc_async(2 % size, add_there_later, counter, 2);
-    counter = {};
-    EXPECT_EQ(sum.get(), 3);
   }
   expect_nothing_held(world, agent);
   agent.shutdown();
