@@ -141,7 +141,7 @@ RANK_TEST(RpcCalls, HaveLimits) {
     EXPECT_THAT(error.what(), HasSubstr(next_name(world)));
     EXPECT_THAT(error.context().missing, testing::ElementsAre((world.rank() + 1) % world.size()));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - started, 280ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - started, 2s);
   EXPECT_EQ(agent.use().calls, 0u);
   agent.shutdown();
 }
