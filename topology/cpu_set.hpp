@@ -32,11 +32,11 @@ class CpuSet {
   bool empty() const { return words_.empty(); }
   HYMN_PRIVATE int count() const;
   /// The lowest CPU, or -1.
-  HYMN_PRIVATE int first() const;
+  int first() const;
   HYMN_PRIVATE bool intersects(const CpuSet& other) const;
   HYMN_PRIVATE bool includes(const CpuSet& other) const;
   HYMN_PRIVATE CpuSet& operator|=(const CpuSet& other);
-  HYMN_PRIVATE CpuSet& operator&=(const CpuSet& other);
+  CpuSet& operator&=(const CpuSet& other);
   CpuSet& operator-=(const CpuSet& other);
   friend CpuSet operator|(CpuSet a, const CpuSet& b) { return a |= b; }
   friend CpuSet operator&(CpuSet a, const CpuSet& b) { return a &= b; }

@@ -37,10 +37,10 @@ enum class RankOrder : unsigned char {
   round_robin,  ///< one to each host in turn
 };
 
-class HYMN_PRIVATE ImaginedPlaces {
+class ImaginedPlaces {
  public:
   /// As evenly as can be; on no more hosts than there are ranks.
-  ImaginedPlaces(const ImaginedHosts& hosts, int ranks, RankOrder order);
+  HYMN_PRIVATE ImaginedPlaces(const ImaginedHosts& hosts, int ranks, RankOrder order);
 
   int ranks() const { return ranks_; }
   int hosts() const { return hosts_.hosts; }
@@ -48,7 +48,7 @@ class HYMN_PRIVATE ImaginedPlaces {
   std::string name_of(int host) const { return imagined_host_name(hosts_, host); }
   const std::shared_ptr<const Machine>& machine() const { return hosts_.machine; }
   /// Of these ranks, all of which there are.
-  GroupLayout layout_of(std::span<const int> members);
+  HYMN_PRIVATE GroupLayout layout_of(std::span<const int> members);
   /// The job as that rank sees it.
   JobMap map_for(int rank);
 

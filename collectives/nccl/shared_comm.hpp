@@ -35,7 +35,7 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
 
   /// For a call on the communicator: until what it returns is released, NCCL frees nothing, though
   /// the communicator is given up meanwhile. Throws AbortedError where it has been, or has ended.
-  HYMN_PRIVATE std::shared_ptr<void> use();
+  std::shared_ptr<void> use();
 
   /// Gives the communicator up, now or as soon as there is one. Never blocks.
   HYMN_PRIVATE void abort() noexcept;

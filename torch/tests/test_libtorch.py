@@ -16,6 +16,7 @@ HYMN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(hymn_torch._
 
 
 class Libtorch(unittest.TestCase):
+    @unittest.skipIf(os.environ.get("TORCH_SANITIZE"), "it is linked without the sanitizers")
     def test_a_program_of_cpp_trains(self):
         compiler = shutil.which("g++")
         library = os.path.join(HYMN, "lib")
