@@ -183,6 +183,25 @@ function(hymn_add_mpi_test)
                     TIMEOUT ${test_TIMEOUT} LABELS ${test_LABELS} ENVIRONMENT ${test_ENVIRONMENT})
 endfunction()
 
+# hymn_rank_tests(ROOM SOURCES … LINKS …): the library <ROOM>_tests of everything collective of a room,
+# and the programs <ROOM>_threads and <ROOM>_mpi, which run them with ranks as threads and as processes.
+# some_ranks is how many threads the former should have.
+function(hymn_rank_tests room)
+  cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "SOURCES;LINKS")
+  add_library(${room}_tests OBJECT ${tests_SOURCES})
+  hymn_set_up_tests(${room}_tests)
+  hymn_unite(${room}_tests)
+  target_link_libraries(${room}_tests PUBLIC hymn_test_support ${tests_LINKS} hymn)
+  set(support "${PROJECT_SOURCE_DIR}/tests/support")
+  hymn_test_program(NAME ${room}_threads SOURCES "${support}/threads_main.cpp" LINKS ${room}_tests)
+  hymn_test_program(NAME ${room}_mpi SOURCES "${support}/mpi_main.cpp" LINKS ${room}_tests MPI::MPI_C)
+  hymn_keep_plugins(${room}_mpi)
+  set(some_ranks "TEST_RANKS=1 2 3 4 7" PARENT_SCOPE)
+  if(HYMN_SANITIZE)
+    set(some_ranks "TEST_RANKS=3" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # In sanitized builds a program that ends MPI must keep MPI's plugins loaded: see the source.
 function(hymn_keep_plugins program)
   if(HYMN_SANITIZE)

@@ -120,13 +120,6 @@ std::string differ_in_counts(const CallOf& from, const CallOf& to, const std::ve
   return moved_text(from.program.rank, *gives, to.program.rank, *takes);
 }
 
-std::optional<DataType> dtype_of(const CallOf& call) {
-  const ProgramNode& node = call.what();
-  const std::vector<std::size_t>& some = node.inputs.empty() ? node.outputs : node.inputs;
-  if (some.empty()) return std::nullopt;
-  return call.program.values[some.front()].dtype;
-}
-
 bool differ_in_form(Layout one, Layout other) {
   return one != other && one != Layout::none && other != Layout::none;
 }
@@ -136,8 +129,8 @@ std::string differ_as_calls(const CallOf& one, const CallOf& other, const std::v
   const ProgramCall& b = other.what().call;
   const bool are_messages = is_message(a.type) && is_message(b.type);
   if (a.type != b.type && !are_messages) return "they are different collectives";
-  const auto dtype = dtype_of(one);
-  const auto other_dtype = dtype_of(other);
+  const auto dtype = dtype_of(one.program, one.what());
+  const auto other_dtype = dtype_of(other.program, other.what());
   if (dtype && other_dtype && *dtype != *other_dtype) return "their dtypes differ";
   if (!are_messages) {
     if (a.reduction.kind() != b.reduction.kind())

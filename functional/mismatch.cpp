@@ -19,6 +19,7 @@ namespace {
 using functional::detail::described;
 using functional::detail::difference_of;
 using functional::detail::listed;
+using functional::detail::makes_call;
 using functional::detail::no_node;
 using functional::detail::one_tells_all;
 
@@ -42,10 +43,6 @@ struct Meeting {
   bool is_known = true;                  ///< false: any message could be that which somebody takes
   bool is_over() const { return !is_known || arrived.size() == channel.ranks.size(); }
 };
-
-bool makes_call(const ProgramNode& node) {
-  return node.kind == NodeKind::collective || node.kind == NodeKind::call;
-}
 
 class RankPlayer {
  public:

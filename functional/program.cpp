@@ -26,6 +26,16 @@ OpType type_of(const ProgramNode& node) {
   return node.kind == NodeKind::call ? node.call.type : traits_of(node.collective.operation).type;
 }
 
+ReduceOp reduction_of(const ProgramNode& node) {
+  return node.kind == NodeKind::call ? node.call.reduction : node.collective.reduction;
+}
+
+std::optional<DataType> dtype_of(const Program& program, const ProgramNode& node) {
+  const std::vector<std::size_t>& some = node.inputs.empty() ? node.outputs : node.inputs;
+  if (some.empty()) return std::nullopt;
+  return program.values[some.front()].dtype;
+}
+
 std::size_t Program::count(std::string_view name) const {
   return count(name, false) + count(name, true);
 }
@@ -51,7 +61,7 @@ std::vector<std::size_t> flights_of(const Program& program) {
   std::vector<std::size_t> flights(program.values.size(), no_node);
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const ProgramNode& node = program.nodes[i];
-    if (node.kind == NodeKind::collective || node.kind == NodeKind::call)
+    if (makes_call(node))
       for (const std::size_t value : node.outputs) flights[value] = i;
     if (node.kind == NodeKind::view) flights[node.outputs[0]] = flights[node.inputs[0]];
   }

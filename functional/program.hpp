@@ -14,6 +14,11 @@ namespace hymn::functional::detail {
 /// node gives what its like gives. Programs may come from files.
 void require_sound(const Program& program);
 
+/// A collective, or a call of ProcessGroup.
+inline bool makes_call(const ProgramNode& node) {
+  return node.kind == NodeKind::collective || node.kind == NodeKind::call;
+}
+
 /// Whether a call reads what this rank gives it.
 constexpr bool takes_inputs(OpType type, bool is_root) {
   return uses_inputs(type, is_root) && (is_root || !traits_of(type).one_buffer);

@@ -22,10 +22,8 @@ std::string told(const ArraySpec& value) {
 
 std::string label_of(const Program& program, const ProgramNode& node) {
   std::string label = name_of(node);
-  const bool is_call = node.kind == NodeKind::call;
-  if (!is_call && node.kind != NodeKind::collective) return label;
-  const ReduceOp& reduction = is_call ? node.call.reduction : node.collective.reduction;
-  if (reduces(type_of(node))) label += " " + std::string(to_string(reduction.kind()));
+  if (!functional::detail::makes_call(node)) return label;
+  if (reduces(type_of(node))) label += " " + std::string(to_string(reduction_of(node).kind()));
   const ProgramGroup& group = program.groups[node.group];
   return label + " " + group.tag + " " + functional::detail::listed(group.ranks);
 }

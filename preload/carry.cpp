@@ -93,16 +93,15 @@ Outcome attempt(Tag<Call::Exscan>, Attempt& call, const void* in, void* out, int
 Outcome attempt(Tag<Call::Reduce>, Attempt& call, const void* in, void* out, int count,
                 MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if ((call.has(root) && call.rank() != root ? in : out) == MPI_IN_PLACE)
+  const bool is_root = call.rank() == root;
+  if (count < 0 || !call.has(root) || (is_root ? out : in) == MPI_IN_PLACE)
     return Attempt::left(Reason::bad_arguments);
-  if (count < 0 || !call.has(root)) return Attempt::left(Reason::bad_arguments);
   const TypeInfo info = call.session().types().find(type);
   const Elements to{out, count_of(count), type, info};
   const Reduction reduction(op, type, info, call.session().keeps_bits());
   if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
     return Attempt::left(reason);
   if (reduction.reason() != Reason::carried) return Attempt::left(reduction.reason());
-  const bool is_root = call.rank() == root;
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
     const Elements given{in, to.count, type, info};
@@ -127,8 +126,8 @@ Outcome attempt(Tag<Call::Reduce>, Attempt& call, const void* in, void* out, int
 Outcome attempt(Tag<Call::Bcast>, Attempt& call, void* data, int count, MPI_Datatype type, int root,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if (data == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
-  if (count < 0 || !call.has(root)) return Attempt::left(Reason::bad_arguments);
+  if (count < 0 || !call.has(root) || data == MPI_IN_PLACE)
+    return Attempt::left(Reason::bad_arguments);
   const Elements elements{data, count_of(count), type, call.session().types().find(type)};
   if (const Reason reason = call.judge(elements.bytes()); reason != Reason::carried)
     return Attempt::left(reason);

@@ -61,11 +61,10 @@ Outcome attempt(Tag<Call::Gather>, Attempt& call, const void* in, int in_count,
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if ((call.has(root) && call.rank() != root ? in : out) == MPI_IN_PLACE)
-    return Attempt::left(Reason::bad_arguments);
-  if (!call.has(root)) return Attempt::left(Reason::bad_arguments);
   const bool is_root = call.rank() == root;
-  if ((is_root ? out_count : in_count) < 0) return Attempt::left(Reason::bad_arguments);
+  if (!call.has(root) || (is_root ? out_count : in_count) < 0 ||
+      (is_root ? out : in) == MPI_IN_PLACE)
+    return Attempt::left(Reason::bad_arguments);
   const EqualBlocks to = is_root ? blocks_of(call, out, out_count, out_type) : EqualBlocks();
   const bool in_place = is_root && in == MPI_IN_PLACE;
   const Elements from = in_place ? Elements() : elements_of(call, in, in_count, in_type);
@@ -92,11 +91,10 @@ Outcome attempt(Tag<Call::Scatter>, Attempt& call, const void* in, int in_count,
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type, int root,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if ((call.has(root) && call.rank() != root ? out : in) == MPI_IN_PLACE)
-    return Attempt::left(Reason::bad_arguments);
-  if (!call.has(root)) return Attempt::left(Reason::bad_arguments);
   const bool is_root = call.rank() == root;
-  if ((is_root ? in_count : out_count) < 0) return Attempt::left(Reason::bad_arguments);
+  if (!call.has(root) || (is_root ? in_count : out_count) < 0 ||
+      (is_root ? in : out) == MPI_IN_PLACE)
+    return Attempt::left(Reason::bad_arguments);
   const EqualBlocks from = is_root ? blocks_of(call, in, in_count, in_type) : EqualBlocks();
   const bool in_place = is_root && out == MPI_IN_PLACE;
   const Elements to = in_place ? Elements() : elements_of(call, out, out_count, out_type);
@@ -125,9 +123,9 @@ Outcome attempt(Tag<Call::Allgather>, Attempt& call, const void* in, int in_coun
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
-  if (out_count < 0 || (!in_place && in_count < 0)) return Attempt::left(Reason::bad_arguments);
+  if (out == MPI_IN_PLACE || out_count < 0 || (!in_place && in_count < 0))
+    return Attempt::left(Reason::bad_arguments);
   const EqualBlocks to = blocks_of(call, out, out_count, out_type);
   const Elements from = in_place ? Elements() : elements_of(call, in, in_count, in_type);
   if (!in_place && !from.info.is_known) return Attempt::left(Reason::bad_arguments);
@@ -147,9 +145,9 @@ Outcome attempt(Tag<Call::Alltoall>, Attempt& call, const void* in, int in_count
                 MPI_Datatype in_type, void* out, int out_count, MPI_Datatype out_type,
                 MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
-  if (out_count < 0 || (!in_place && in_count < 0)) return Attempt::left(Reason::bad_arguments);
+  if (out == MPI_IN_PLACE || out_count < 0 || (!in_place && in_count < 0))
+    return Attempt::left(Reason::bad_arguments);
   const EqualBlocks to = blocks_of(call, out, out_count, out_type);
   const EqualBlocks from = in_place ? to : blocks_of(call, in, in_count, in_type);
   if (!from.each.info.is_known) return Attempt::left(Reason::bad_arguments);
@@ -172,8 +170,7 @@ Outcome attempt(Tag<Call::Alltoall>, Attempt& call, const void* in, int in_count
 Outcome attempt(Tag<Call::Reduce_scatter_block>, Attempt& call, const void* in, void* out,
                 int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
-  if (count < 0) return Attempt::left(Reason::bad_arguments);
+  if (out == MPI_IN_PLACE || count < 0) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
   const EqualBlocks from = blocks_of(call, in_place ? out : in, count, type);
   const Reduction reduction(op, type, from.each.info, call.session().keeps_bits());

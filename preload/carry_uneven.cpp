@@ -99,9 +99,9 @@ Outcome attempt(Tag<Call::Allgatherv>, Attempt& call, const void* in, int in_cou
                 MPI_Datatype in_type, void* out, const int out_counts[], const int places[],
                 MPI_Datatype out_type, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
-  if (out_counts == nullptr || places == nullptr || (!in_place && in_count < 0))
+  if (out == MPI_IN_PLACE || out_counts == nullptr || places == nullptr ||
+      (!in_place && in_count < 0))
     return Attempt::left(Reason::bad_arguments);
   const UnevenBlocks to(call, out, out_counts, places, out_type);
   const TypeInfo given_type = in_place ? TypeInfo() : call.session().types().find(in_type);
@@ -132,9 +132,8 @@ Outcome attempt(Tag<Call::Alltoallv>, Attempt& call, const void* in, const int i
                 const int in_places[], MPI_Datatype in_type, void* out, const int out_counts[],
                 const int out_places[], MPI_Datatype out_type, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
   const bool in_place = in == MPI_IN_PLACE;
-  if (out_counts == nullptr || out_places == nullptr ||
+  if (out == MPI_IN_PLACE || out_counts == nullptr || out_places == nullptr ||
       (!in_place && (in_counts == nullptr || in_places == nullptr)))
     return Attempt::left(Reason::bad_arguments);
   if (const Reason reason = call.judge(0); reason != Reason::carried) return Attempt::left(reason);
@@ -159,8 +158,7 @@ Outcome attempt(Tag<Call::Alltoallv>, Attempt& call, const void* in, const int i
 Outcome attempt(Tag<Call::Reduce_scatter>, Attempt& call, const void* in, void* out,
                 const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   if (!call.find(comm)) return call.left();
-  if (out == MPI_IN_PLACE) return Attempt::left(Reason::bad_arguments);
-  if (counts == nullptr) return Attempt::left(Reason::bad_arguments);
+  if (out == MPI_IN_PLACE || counts == nullptr) return Attempt::left(Reason::bad_arguments);
   const TypeInfo info = call.session().types().find(type);
   std::vector<std::size_t> elements;
   std::size_t total = 0;

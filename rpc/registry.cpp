@@ -5,8 +5,10 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
+#include "base/fnv.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn::rpc::detail {
@@ -24,13 +26,9 @@ std::string type_text(const std::type_info& type) {
 Answer::~Answer() = default;
 
 std::uint64_t Signature::number() const {
-  std::uint64_t number = 0xcbf29ce484222325;  // FNV-1a
-  const auto add = [&](unsigned char byte) { number = (number ^ byte) * 0x100000001b3; };
-  for (const std::type_info* type : types) {
-    for (const char* name = type->name(); *name != '\0'; ++name)
-      add(static_cast<unsigned char>(*name));
-    add(0);
-  }
+  std::uint64_t number = fnv_offset;
+  for (const std::type_info* type : types)
+    number = fnv_1a(std::string_view("", 1), fnv_1a(type->name(), number));  // with the 0 behind it
   return number;
 }
 

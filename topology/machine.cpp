@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "base/fnv.hpp"
+
 namespace hymn {
 namespace {
 
@@ -28,13 +30,6 @@ int index_of(const std::vector<Part>& parts, int cpu) {
     if (parts[i].cpus.contains(cpu)) return static_cast<int>(i);
   }
   return -1;
-}
-
-/// FNV-1a of 64 bits: stable over machines and compilers, which std::hash is not.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
 }
 
 void describe_gpus(const Machine& machine, fmt::memory_buffer& text) {
@@ -122,7 +117,7 @@ std::string fingerprint(const Machine& machine) {
   for (const Nic& nic : machine.nics) nics.push_back(nic.bandwidth);
   std::sort(nics.begin(), nics.end());
   for (const double bandwidth : nics) fmt::format_to(out, "nic {:.0f};", bandwidth);
-  return fmt::format("{:016x}", hash_of({text.data(), text.size()}));
+  return fmt::format("{:016x}", fnv_1a({text.data(), text.size()}));
 }
 
 }  // namespace hymn

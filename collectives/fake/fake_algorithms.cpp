@@ -5,7 +5,7 @@
 #include "base/paths.hpp"
 #include "collectives/fake/fake_operation.hpp"
 #include "collectives/planner/planner.hpp"
-#include "collectives/reduce/reducer.hpp"
+#include "collectives/reduce/can_reduce.hpp"
 
 namespace hymn {
 namespace {
@@ -32,13 +32,7 @@ class FakeAlgorithm final : public Algorithm {
   Verdict can_run(const Request& request) const override {
     if (request.type == OpType::probe)
       return Verdict::no("in a fake world no message comes that could be looked at");
-    if (request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque ||
-        request.op.kind() == ReduceKind::opaque)
-      return Verdict::no("unknown MPI type: a fake world has no MPI to ask");
-    if (reduces(request.type)) {
-      std::string reason = refusal(request.inputs.dtype(), request.op.kind());
-      if (!reason.empty()) return Verdict::no(std::move(reason));
-    }
+    if (Verdict known = can_reduce_and_move(request); !known.ok) return known;
     return model().can_run(query_of(request, shape_.size), *context_);
   }
   /// As little depends on the order of the ranks as on the ranks.

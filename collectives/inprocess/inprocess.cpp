@@ -2,7 +2,7 @@
 
 #include "collectives/inprocess/inprocess_model.hpp"
 #include "collectives/inprocess/parts.hpp"
-#include "collectives/reduce/reducer.hpp"
+#include "collectives/reduce/can_reduce.hpp"
 
 namespace hymn {
 namespace {
@@ -59,14 +59,7 @@ class InProcess final : public Algorithm {
   InProcess(std::shared_ptr<ThreadBoard> board, GroupShape shape)
       : Algorithm(inprocess_model), board_(std::move(board)), shape_(shape) {}
 
-  Verdict can_run(const Request& request) const override {
-    if (request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque ||
-        request.op.kind() == ReduceKind::opaque)
-      return Verdict::no("unknown MPI type: its layout is known to MPI alone");
-    if (!reduces(request.type)) return Verdict::yes();
-    std::string reason = refusal(request.inputs.dtype(), request.op.kind());
-    return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
-  }
+  Verdict can_run(const Request& request) const override { return can_reduce_and_move(request); }
   /// In rank order.
   Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -121,8 +122,11 @@ struct OptimiseOptions {
   bool groups_are_reproducible = false;
 };
 
-/// What a collective or a call does.
+/// What a collective or a call does, and how it reduces, if it does.
 HYMN_API OpType type_of(const ProgramNode& node);
+HYMN_API ReduceOp reduction_of(const ProgramNode& node);
+/// Of its buffers; nothing: it has none on this rank.
+HYMN_API std::optional<DataType> dtype_of(const Program& program, const ProgramNode& node);
 
 /// The same program with less waiting: calls are started as early, and waited for as late, as what
 /// they take and give lets them be; waits that change nothing are gone; neighbours of one kind,

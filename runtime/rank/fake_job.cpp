@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
+#include "base/fnv.hpp"
+
 namespace hymn {
 
 // Without a process: nobody can look for it.
@@ -14,10 +18,10 @@ Arrival FakeJob::arrival_of(int rank) const {
 }
 
 std::string FakeJob::name_group(const std::vector<int>& ranks) const {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a, of ranks
-  for (const int rank : ranks) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 1099511628211u;
+  const std::string_view bytes(reinterpret_cast<const char*>(ranks.data()),
+                               ranks.size() * sizeof(int));
   const std::lock_guard lock(mutex_);
-  return fmt::format("{:x}.{}", hash, ++groups_[ranks]);
+  return fmt::format("{:x}.{}", fnv_1a(bytes), ++groups_[ranks]);
 }
 
 }  // namespace hymn

@@ -60,11 +60,6 @@ class Playing {
     for (const std::size_t value : node.outputs) ready_[value] = when;
   }
 
-  DataType dtype_of(const ProgramNode& node) const {
-    const std::vector<std::size_t>& some = node.inputs.empty() ? node.outputs : node.inputs;
-    return some.empty() ? DataType::uint8 : program_.values[some.front()].dtype;
-  }
-
   /// When it is over.
   double call(const ProgramNode& node) {
     const double us = time_of(node);
@@ -105,9 +100,8 @@ class Playing {
   void plan(ForecastCall& one, const ProgramNode& node, const GroupLayout& layout) {
     PlanTask task = rest_;
     task.query.type = type_of(node);
-    task.query.dtype = dtype_of(node);
-    task.query.op =
-        node.kind == NodeKind::call ? node.call.reduction.kind() : node.collective.reduction.kind();
+    task.query.dtype = dtype_of(program_, node).value_or(DataType::uint8);
+    task.query.op = reduction_of(node).kind();
     task.context.layout = layout;
     task.min_bytes = task.max_bytes = std::max(one.bytes, size_of(task.query.dtype));
     const PlanRange range = plan_ranges(task).front();
