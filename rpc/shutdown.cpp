@@ -141,8 +141,14 @@ void Shutdown::run(Deadline deadline) {
 }
 
 void Shutdown::agree(Deadline deadline) {
+  // Nothing is sent under the lock.
+  for (const int rank : led_to_the_end(deadline))
+    post_(rank, about_shutdown(MessageKind::shutdown_done, 0));
+}
+
+std::vector<int> Shutdown::led_to_the_end(Deadline deadline) {
   Lock lock(mutex_);
-  // Also where it ends with an error.
+  // Under the lock, and also where it ends with an error.
   const struct RoundEnd {
     bool& is_in_round;
     ~RoundEnd() { is_in_round = false; }
@@ -159,10 +165,8 @@ void Shutdown::agree(Deadline deadline) {
       done_ = is_same && is_balanced();
     }
   }
-  if (stopped_ || leader() != rank_) return;
-  const std::vector<int> others = living();
-  lock.unlock();
-  for (const int rank : others) post_(rank, about_shutdown(MessageKind::shutdown_done, 0));
+  if (stopped_ || leader() != rank_) return {};
+  return living();
 }
 
 /// Who lives and has not come, as far as this worker has heard.

@@ -66,6 +66,8 @@ class Shutdown {
   TimeoutError too_late(const std::vector<int>& ranks) const;
   void announce(bool has_come);
   void agree(Deadline deadline);
+  /// Waits until all have come to the end. Who is to be told by this worker.
+  std::vector<int> led_to_the_end(Deadline deadline);
   void tell(int to, std::uint64_t round);
   bool round(Lock& lock, Deadline deadline);
   bool is_balanced() const;
