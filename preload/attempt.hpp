@@ -2,10 +2,12 @@
 #pragma once
 
 #include <exception>
+#include <type_traits>
 
 #include "hymn/error.hpp"
 #include "preload/errors.hpp"
 #include "preload/policy.hpp"
+#include "preload/reductions.hpp"
 #include "preload/session.hpp"
 #include "preload/staging.hpp"
 
@@ -22,28 +24,43 @@ class Attempt {
   Attempt(Session& session, Call call) : session_(session), call_(call) {}
 
   Session& session() { return session_; }
-  /// What enter() was told.
+  /// What judge() was told.
   std::size_t bytes() const { return bytes_; }
+  /// Of what hymn has been judged by; for a report only.
+  double expected_ratio() const;
   int rank() const { return comm_->rank(); }
   int size() const { return comm_->size(); }
   int world_rank(int rank) const { return comm_->world_rank(rank); }
   bool has(int rank) const { return rank >= 0 && rank < comm_->size(); }
+  /// As of Communicator.
+  bool keeps_order() const { return comm_->keeps_order(); }
+  int rank_of_member(std::size_t place) const { return comm_->rank_of_member(place); }
+  std::size_t own_place() const { return comm_->own_place(); }
 
   /// Finds the communicator, and counts the call there: first of all, on every rank. Null, with the
   /// reason: it cannot be known.
   bool find(MPI_Comm comm);
   /// Why it is left to MPI. `bytes`: as Sight::bytes; `blocks`: of so many the largest buffer is.
   Reason judge(std::size_t bytes, int blocks = 1);
+  /// Likewise of its operation; `in_order`: its result depends on the order of ranks in any case.
+  Reason judge(const Reduction& reduction, bool in_order = false) const;
+  /// Where judge() could not know them: the bytes of all ranks together, as the root has told.
+  Reason judge_told(std::size_t bytes);
   Outcome left() const { return {reason_, MPI_SUCCESS}; }
   static Outcome left(Reason reason) { return {reason, MPI_SUCCESS}; }
 
-  /// Has the group carry out what `work(group)` asks of it. What it refuses is refused on all
-  /// ranks, before anything is sent; other failures are the program's to hear of.
+  /// Has the group carry out what `work(group)` asks of it; `work` may return a Reason, the same on
+  /// all ranks. What the group refuses is refused on all ranks, before anything is sent; other
+  /// failures are the program's to hear of.
   template <class Work>
   Outcome run(Work work) {
     try {
-      work(comm_->group());
-      return {};
+      if constexpr (std::is_same_v<decltype(work(comm_->group())), Reason>) {
+        return left(work(comm_->group()));
+      } else {
+        work(comm_->group());
+        return {};
+      }
     } catch (const UnsupportedError&) {
       return left(Reason::unsupported);
     } catch (const MpiFailure& failure) {
@@ -70,7 +87,7 @@ class Attempt {
 template <Call call>
 struct Tag {};
 
-// One for each collective that is carried: carry.cpp, carry_blocks.cpp and carry_uneven.cpp.
+// One for each collective that is carried: carry*.cpp.
 #define HYMN_CALL(kind, name, parameters, facts, ...) \
   HYMN_ATTEMPT_##kind(name, HYMN_UNPACK parameters)
 #define HYMN_UNPACK(...) __VA_ARGS__

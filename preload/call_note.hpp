@@ -20,12 +20,16 @@ class CallNote {
     if (began_ == 0) return;
     const std::uint64_t passed = processor_stamp() - began_;
     counts_.add(count_.ticks, passed);
-    if (is_carried_) counts_.add(count_.carried_ticks, passed);
+    if (!is_carried_) return;
+    counts_.add(count_.carried_ticks, passed);
+    counts_.add(count_.mpi_ticks,
+                static_cast<std::uint64_t>(static_cast<double>(passed) / expected_ratio_));
   }
 
-  /// Of a collective: who carries it.
-  void end(Reason reason, std::size_t bytes) {
+  /// Of a collective: who carries it; `expected_ratio`: as of policy.hpp.
+  void end(Reason reason, std::size_t bytes, double expected_ratio = 1) {
     is_carried_ = reason == Reason::carried;
+    expected_ratio_ = expected_ratio;
     counts_.add(count_.reasons[static_cast<std::size_t>(reason)]);
     counts_.add(count_.bytes, bytes);
   }
@@ -34,6 +38,7 @@ class CallNote {
   Counts& counts_;
   CallCount& count_;
   std::uint64_t began_;
+  double expected_ratio_ = 1;
   bool is_carried_ = false;
 };
 

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "preload/attempt.hpp"
-#include "preload/reductions.hpp"
 
 namespace hymn::preload {
 namespace {
@@ -37,7 +36,8 @@ Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferV
   const Reduction reduction(op, type, info, call.session().keeps_bits());
   if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
     return Attempt::left(reason);
-  if (reduction.reason() != Reason::carried) return Attempt::left(reduction.reason());
+  const Reason reason = call.judge(reduction, request != Request::all_reduce);
+  if (reason != Reason::carried) return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
     // What the first rank of MPI_Exscan gets goes nowhere: it may have no buffer.
@@ -67,9 +67,27 @@ bool Attempt::find(MPI_Comm comm) {
 Reason Attempt::judge(std::size_t bytes, int blocks) {
   bytes_ = bytes;
   if (bytes > most_bytes / static_cast<std::size_t>(blocks)) return Reason::unsupported;
-  if (bytes == 0 && call_ != Call::Barrier && call_ != Call::Alltoallv) return Reason::empty;
+  const bool may_be_empty = call_ == Call::Barrier || sizes_of(call_) == Sizes::unknown;
+  if (bytes == 0 && !may_be_empty) return Reason::empty;
   if (session_.carries_all()) return Reason::carried;
   return preload::judge({call_, comm_->size(), comm_->hosts(), bytes});
+}
+
+double Attempt::expected_ratio() const {
+  if (!session_.reports() || comm_ == nullptr || reason_ != Reason::carried) return 1;
+  const std::size_t seen = sizes_of(call_) == Sizes::unknown ? 0 : bytes_;
+  return preload::expected_ratio({call_, comm_->size(), comm_->hosts(), seen});
+}
+
+Reason Attempt::judge_told(std::size_t bytes) {
+  bytes_ = bytes;
+  return bytes > most_bytes ? Reason::unsupported : Reason::carried;
+}
+
+Reason Attempt::judge(const Reduction& reduction, bool in_order) const {
+  if (reduction.reason() != Reason::carried) return reduction.reason();
+  if (keeps_order() || (reduction.commutes() && !in_order)) return Reason::carried;
+  return Reason::order;
 }
 
 Outcome attempt(Tag<Call::Allreduce>, Attempt& call, const void* in, void* out, int count,
@@ -101,7 +119,8 @@ Outcome attempt(Tag<Call::Reduce>, Attempt& call, const void* in, void* out, int
   const Reduction reduction(op, type, info, call.session().keeps_bits());
   if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
     return Attempt::left(reason);
-  if (reduction.reason() != Reason::carried) return Attempt::left(reduction.reason());
+  if (const Reason reason = call.judge(reduction); reason != Reason::carried)
+    return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
     const Elements given{in, to.count, type, info};

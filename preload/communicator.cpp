@@ -37,7 +37,23 @@ Reason Communicator::find_reason() {
   if (size_ == 1) return Reason::one_rank;
   if (std::ranges::find(world_ranks_, MPI_UNDEFINED) != world_ranks_.end())
     return Reason::strangers;
-  return std::ranges::is_sorted(world_ranks_) ? Reason::early : Reason::order;
+  find_order();
+  return Reason::early;
+}
+
+void Communicator::find_order() {
+  own_place_ = static_cast<std::size_t>(rank_);
+  if (std::ranges::is_sorted(world_ranks_)) return;
+  order_.resize(world_ranks_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::ranges::sort(order_, {}, [this](int rank) { return world_rank(rank); });
+  own_place_ = static_cast<std::size_t>(std::ranges::find(order_, rank_) - order_.begin());
+}
+
+std::vector<int> Communicator::members() const {
+  std::vector<int> members = world_ranks_;
+  std::ranges::sort(members);
+  return members;
 }
 
 void Communicator::find_world_ranks() {
@@ -65,7 +81,7 @@ Reason Communicator::admit(Groups& groups) {
 }
 
 Reason Communicator::open(Groups& groups) {
-  group_ = groups.take(comm_, world_ranks_);
+  group_ = groups.take(comm_, members());
   if (group_ == nullptr) return Reason::no_group;
   hosts_ = groups.hosts_of(world_ranks_);
   return Reason::carried;

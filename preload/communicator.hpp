@@ -29,6 +29,14 @@ class Communicator {
   /// Of these ranks in MPI_COMM_WORLD, in the order of the communicator.
   const std::vector<int>& world_ranks() const { return world_ranks_; }
   int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
+  /// hymn's group has its members in the order of MPI_COMM_WORLD. Whether that is its own, too.
+  bool keeps_order() const { return order_.empty(); }
+  /// The rank here of the group's member `place`.
+  int rank_of_member(std::size_t place) const {
+    return order_.empty() ? static_cast<int>(place) : order_[place];
+  }
+  /// As which member of the group this rank comes.
+  std::size_t own_place() const { return own_place_; }
 
   /// What is recorded of it; null: nothing, as of one rank alone.
   const std::shared_ptr<WatchedGroup>& watched() const { return watched_; }
@@ -48,6 +56,8 @@ class Communicator {
 
   Reason find_reason();
   void find_world_ranks();
+  void find_order();
+  std::vector<int> members() const;
   Reason open(Groups& groups);
 
   MPI_Comm comm_;
@@ -55,6 +65,8 @@ class Communicator {
   int size_ = 0;
   std::size_t hosts_ = 1;
   std::vector<int> world_ranks_{};
+  std::vector<int> order_{};  ///< empty: members come as the ranks here do
+  std::size_t own_place_ = 0;
   std::atomic<Reason> reason_;
   std::uint32_t calls_ = 0;
   GroupLease group_{};

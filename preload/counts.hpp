@@ -16,6 +16,7 @@ struct CallCount {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> ticks{0};
   std::atomic<std::uint64_t> carried_ticks{0};
+  std::atomic<std::uint64_t> mpi_ticks{0};  ///< that MPI should have taken for what was carried
   std::array<std::atomic<std::uint64_t>, reason_count> reasons{};
 };
 

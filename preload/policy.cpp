@@ -1,53 +1,30 @@
 #include "preload/policy.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <iterator>
-#include <limits>
 
 namespace hymn::preload {
 namespace {
 
-constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+/// Bytes that were measured: 8, 32, 128, … 512 K. What lies between goes by the nearest.
+constexpr std::size_t size_count = 9;
 
-/// From `least` to `most` bytes, both included, hymn is quicker between so many ranks. Measured
-/// beside Open MPI 4.1.4 (docs/preload.md).
-struct Range {
+/// The time of hymn in that of MPI, where all ranks have blocks of that size.
+struct Measured {
   Call call;
-  int from_ranks;
-  int to_ranks;
-  std::size_t least;
-  std::size_t most;
+  int ranks;
+  std::array<float, size_count> ratios;
 };
 
-constexpr std::size_t megabyte = std::size_t{1} << 20;
-constexpr int many = std::numeric_limits<int>::max();
-constexpr Range ranges[] = {
-    {Call::Allreduce, 2, 2, 1, 16},
-    {Call::Allreduce, 2, 2, 512, no_limit},
-    {Call::Allreduce, 3, many, 1, no_limit},
-    {Call::Reduce, 2, 2, 512, no_limit},
-    {Call::Reduce, 3, many, 256, no_limit},
-    {Call::Bcast, 2, 2, 512, no_limit},
-    {Call::Bcast, 3, many, 128, no_limit},
-    {Call::Barrier, 3, many, 0, 0},
-    {Call::Gather, 2, 2, 512, no_limit},
-    {Call::Gather, 3, many, 128, no_limit},
-    {Call::Scatter, 2, 2, 512, no_limit},
-    {Call::Scatter, 3, many, 128, no_limit},
-    {Call::Allgather, 2, 2, 512, megabyte},
-    {Call::Allgather, 3, many, 1, megabyte},
-    {Call::Allgatherv, 2, 2, 1024, 2 * megabyte},
-    {Call::Allgatherv, 3, many, 1, 2 * megabyte},
-    {Call::Alltoall, 2, 2, 512, 16384},
-    {Call::Alltoall, 3, many, 1, 65536},
-    {Call::Alltoallv, 3, many, 0, 0},
-    {Call::Reduce_scatter, 2, 2, 1024, no_limit},
-    {Call::Reduce_scatter, 3, many, 1, no_limit},
-    {Call::Reduce_scatter_block, 2, 2, 512, no_limit},
-    {Call::Reduce_scatter_block, 3, many, 1, no_limit},
-    {Call::Scan, 2, many, 512, no_limit},
-    {Call::Exscan, 2, many, 512, no_limit},
+// Made by bench/preload/measure: on which machine, when, and beside which MPI it tells itself.
+constexpr Measured measured[] = {
+#include "preload/measured.inc"
 };
+
+/// Below that what differs from machine to machine, and from run to run, does not count.
+constexpr double carried_below = 0.9;
 
 /// Those that gain from shared memory inside each of several hosts. The others have not been
 /// measured.
@@ -58,15 +35,39 @@ bool gains_across_hosts(const Sight& sight) {
          std::ranges::find(across_hosts, sight.call) != std::end(across_hosts);
 }
 
+/// So many ranks were measured.
+int nearest_ranks(int ranks) { return ranks <= 2 ? 2 : ranks <= 5 ? 4 : 8; }
+
+/// By which of the sizes what has so many bytes goes.
+std::size_t nearest_size(std::size_t bytes) {
+  // 8 is 2^3, and each next one is four times as much; half of that on either side.
+  const auto twice = static_cast<std::size_t>(std::bit_width(bytes));
+  return std::min(twice <= 4 ? 0 : (twice - 3) / 2, size_count - 1);
+}
+
+double ratio_inside(const Sight& sight) {
+  const int ranks = nearest_ranks(sight.ranks);
+  const auto* const found = std::ranges::find_if(
+      measured, [&](const Measured& one) { return one.call == sight.call && one.ranks == ranks; });
+  if (found == std::end(measured)) return 1;
+  switch (sizes_of(sight.call)) {
+    case Sizes::known:
+      return found->ratios[nearest_size(sight.bytes)];
+    case Sizes::total:
+      return found->ratios[nearest_size(sight.bytes / static_cast<std::size_t>(sight.ranks))];
+    case Sizes::unknown:
+      return *std::ranges::max_element(found->ratios);
+  }
+  return 1;
+}
+
 }  // namespace
+
+double expected_ratio(const Sight& sight) { return sight.hosts > 1 ? 1 : ratio_inside(sight); }
 
 Reason judge(const Sight& sight) {
   if (sight.hosts > 1 && !gains_across_hosts(sight)) return Reason::not_quicker;
-  const bool is_quicker = std::ranges::any_of(ranges, [&](const Range& range) {
-    return range.call == sight.call && range.from_ranks <= sight.ranks &&
-           sight.ranks <= range.to_ranks && range.least <= sight.bytes && sight.bytes <= range.most;
-  });
-  return is_quicker ? Reason::carried : Reason::not_quicker;
+  return ratio_inside(sight) < carried_below ? Reason::carried : Reason::not_quicker;
 }
 
 }  // namespace hymn::preload

@@ -15,9 +15,8 @@ enum class Reason : std::uint8_t {
   early,          ///< one of the first two of its communicator
   two_groups,     ///< an intercommunicator
   strangers,      ///< ranks that are not in MPI_COMM_WORLD
-  order,          ///< its ranks are in another order than in MPI_COMM_WORLD
+  order,          ///< needs the order of ranks, which is another one than in MPI_COMM_WORLD
   no_group,       ///< hymn could make no group for it, or has given it up
-  sizes_at_root,  ///< the root alone knows how much goes to whom
   empty,          ///< nothing is moved
   not_quicker,    ///< MPI is as quick
   bits,           ///< HYMN_PRELOAD_BITS=mpi
@@ -43,11 +42,9 @@ constexpr std::string_view text_of(Reason reason) {
     case Reason::strangers:
       return "with ranks outside of MPI_COMM_WORLD";
     case Reason::order:
-      return "of ranks in another order than in MPI_COMM_WORLD";
+      return "needs the order of ranks, which is not that of MPI_COMM_WORLD";
     case Reason::no_group:
       return "on a communicator that hymn has no group for";
-    case Reason::sizes_at_root:
-      return "the root alone knows its sizes";
     case Reason::empty:
       return "empty";
     case Reason::not_quicker:

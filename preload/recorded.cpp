@@ -147,7 +147,25 @@ Recorded& Recorded::probing(MPI_Comm comm, int peer, int tag) {
 
 Recorded& Recorded::until(const MPI_Request* request) {
   request_ = request;
+  use_ = Use::starts;
   return *this;
+}
+
+Recorded& Recorded::persistent(const MPI_Request* request) {
+  request_ = request;
+  use_ = Use::says;
+  return *this;
+}
+
+Recorded& Recorded::starting(int count, const MPI_Request* requests) {
+  started_ = requests;
+  started_count_ = count;
+  return *this;
+}
+
+Recorded& Recorded::freeing(const MPI_Request* request) {
+  if (watch_ != nullptr && request != nullptr) freed_ = *request;
+  return looking(1, request);
 }
 
 Recorded& Recorded::looking(int count, const MPI_Request* requests) {
@@ -176,10 +194,18 @@ Recorded& Recorded::making(const MPI_Comm* comm) {
   return blocking();
 }
 
+Recorded& Recorded::naming(MPI_Comm comm) {
+  named_ = comm;
+  return *this;
+}
+
 void Recorded::start() {
   if (watch_ == nullptr) return;
   if (comm_ != nullptr) start_collective();
-  for (std::size_t i = 0; i < message_count_; ++i) start_message(messages_[i]);
+  for (std::size_t i = 0; i < message_count_ && use_ != Use::says; ++i) {
+    Message& one = messages_[i];
+    one.record = start_message(*one.comm->watched(), {{}, one.type, one.peer, one.tag, one.bytes});
+  }
   if (is_outer_) watch_->record().set_outer_call(call_names[index_of(call_)].data());
 }
 
@@ -211,8 +237,7 @@ void Recorded::start_collective() {
   record_ = watch_->record().begin(made);
 }
 
-void Recorded::start_message(Message& message) {
-  const WatchedGroup& group = *message.comm->watched();
+std::uint64_t Recorded::start_message(const WatchedGroup& group, const PersistentMessage& message) {
   CallRecord made;
   made.type = message.type;
   made.group_uid = group.uid;
@@ -223,10 +248,22 @@ void Recorded::start_message(Message& message) {
   (message.type == OpType::send ? made.input : made.output) = whole;
   tag_place(made) =
       message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag);
-  made.waited_for = request_ == nullptr;
+  made.waited_for = use_ == Use::blocks && started_ == nullptr;
   made.site = reinterpret_cast<std::uintptr_t>(site_);
   made.created = processor_stamp();
-  message.record = watch_->record().begin(made);
+  return watch_->record().begin(made);
+}
+
+// MPI has just started them, and nobody waits for them yet.
+void Recorded::start_persistent() {
+  for (int i = 0; i < started_count_; ++i) {
+    const auto message = watch_->persistent().find(started_[i]);
+    if (!message) continue;
+    const std::uint64_t record = start_message(*message->group, *message);
+    const Requests::Added added = watch_->requests().add({started_[i], record, nullptr});
+    if (added.ended) end_open(*added.ended, CallState::completed);
+    if (!added.is_followed) watch_->record().end(record, CallState::completed);
+  }
 }
 
 void Recorded::end(int code) {
@@ -235,7 +272,17 @@ void Recorded::end(int code) {
   end_messages(code);
   if (!watched_.empty()) end_requests(state_of(code));
   if (is_outer_) watch_->record().set_outer_call(nullptr);
-  if (made_ != nullptr && code == MPI_SUCCESS) session_.communicators().find(*made_);
+  if (code != MPI_SUCCESS) return;
+  if (started_ != nullptr) start_persistent();
+  if (freed_ != MPI_REQUEST_NULL) watch_->persistent().remove(freed_);
+  if (made_ != nullptr) session_.communicators().find(*made_);
+  if (named_ != MPI_COMM_NULL) name_group();
+}
+
+void Recorded::name_group() {
+  const Communicator* const comm = session_.communicators().find(named_);
+  if (comm != nullptr && comm->watched() != nullptr)
+    watch_->rename(comm->handle(), *comm->watched());
 }
 
 // A call that has failed leaves nothing behind that could be taken for a request.
@@ -253,9 +300,16 @@ void Recorded::end_open(const Requests::Open& open, CallState state) {
 }
 
 void Recorded::end_messages(int code) {
-  for (std::size_t i = 0; i < message_count_; ++i)
-    if (!leaves_open(code, messages_[i].record, nullptr))
-      watch_->record().end(messages_[i].record, state_of(code));
+  for (std::size_t i = 0; i < message_count_; ++i) {
+    const Message& one = messages_[i];
+    if (use_ == Use::says) {
+      if (code == MPI_SUCCESS)
+        watch_->persistent().add(*request_,
+                                 {one.comm->watched(), one.type, one.peer, one.tag, one.bytes});
+    } else if (!leaves_open(code, one.record, nullptr)) {
+      watch_->record().end(one.record, state_of(code));
+    }
+  }
 }
 
 void Recorded::end_collective(int code) {
@@ -271,10 +325,19 @@ void Recorded::end_collective(int code) {
     group->line->completed.store(sequence_, std::memory_order_release);
 }
 
-// MPI leaves MPI_REQUEST_NULL where a request has ended.
+// MPI leaves MPI_REQUEST_NULL where a request has ended, but for one that may be started again.
+bool Recorded::has_ended(const Watched& one) const {
+  const MPI_Request request = requests_[one.index];
+  if (request == MPI_REQUEST_NULL) return true;
+  if (watch_->persistent().is_empty() || !watch_->persistent().find(request)) return false;
+  int is_idle = 0;
+  return PMPI_Request_get_status(request, &is_idle, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+         is_idle != 0;
+}
+
 void Recorded::end_requests(CallState state) {
   for (const Watched& one : watched_) {
-    if (requests_[one.index] != MPI_REQUEST_NULL) continue;
+    if (!has_ended(one)) continue;
     if (watch_->requests().remove(one.open.request, one.open.record)) end_open(one.open, state);
   }
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "preload/persistent.hpp"
 #include "preload/session.hpp"
 #include "recorder/call_record.hpp"
 
@@ -37,6 +38,10 @@ class Recorded {
   Recorded& probing(MPI_Comm comm, int peer, int tag);
   /// It only starts what this request ends.
   Recorded& until(const MPI_Request* request);
+  /// It only says what this request will do whenever it is started; it starts such; it frees one.
+  Recorded& persistent(const MPI_Request* request);
+  Recorded& starting(int count, const MPI_Request* requests);
+  Recorded& freeing(const MPI_Request* request);
   /// Waits for all of these, or ends some of them.
   Recorded& waiting(int count, const MPI_Request* requests);
   Recorded& looking(int count, const MPI_Request* requests);
@@ -44,6 +49,8 @@ class Recorded {
   Recorded& blocking();
   /// It makes a communicator.
   Recorded& making(const MPI_Comm* comm);
+  /// It gives one a name.
+  Recorded& naming(MPI_Comm comm);
 
   void start();
   void end(int code);
@@ -57,6 +64,8 @@ class Recorded {
     std::size_t bytes = 0;
     std::uint64_t record = 0;
   };
+  /// What becomes of its messages.
+  enum class Use : std::uint8_t { blocks, starts, says };
   struct Watched {
     int index = 0;
     Requests::Open open{};
@@ -64,10 +73,13 @@ class Recorded {
 
   bool find(MPI_Comm comm);
   void end_messages(int code);
+  void name_group();
   void add_message(OpType type, MPI_Comm comm, int peer, int tag, int count, MPI_Datatype type_of);
   CallRecord record_of_collective() const;
   void start_collective();
-  void start_message(Message& message);
+  std::uint64_t start_message(const WatchedGroup& group, const PersistentMessage& message);
+  void start_persistent();
+  bool has_ended(const Watched& one) const;
   void end_collective(int code);
   void end_requests(CallState state);
   /// It is in flight, and a request ends it. `group`: of a collective.
@@ -87,11 +99,16 @@ class Recorded {
   std::uint64_t sequence_ = 0;
   std::array<Message, 2> messages_{};
   std::size_t message_count_ = 0;
+  Use use_ = Use::blocks;
   const MPI_Request* request_ = nullptr;
   const MPI_Request* requests_ = nullptr;
+  const MPI_Request* started_ = nullptr;
+  int started_count_ = 0;
+  MPI_Request freed_ = MPI_REQUEST_NULL;
   std::vector<Watched> watched_{};
   bool is_outer_ = false;
   const MPI_Comm* made_ = nullptr;
+  MPI_Comm named_ = MPI_COMM_NULL;
 };
 
 }  // namespace hymn::preload

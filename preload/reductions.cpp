@@ -100,12 +100,11 @@ void Reduction::use_mpi() {
   at_once_ = std::max<std::size_t>(most / std::max(info_.size, spread), 1);
   int commutes = 0;
   PMPI_Op_commutative(mpi_op_, &commutes);
+  commutes_ = commutes != 0;
   dtype_ = DataType::value;
   value_ = {.handle = nullptr, .library = {}, .element_bytes = info_.size};
-  custom_ = {.function = combine,
-             .context = this,
-             .element_bytes = info_.size,
-             .commutative = commutes != 0};
+  custom_ = {
+      .function = combine, .context = this, .element_bytes = info_.size, .commutative = commutes_};
   op_ = ReduceOp::custom(custom_);
 }
 

@@ -26,6 +26,8 @@ class Reduction {
   /// Why it is left to MPI; the same on all ranks.
   Reason reason() const { return reason_; }
   const ReduceOp& op() const { return op_; }
+  /// MPI allows other orders of the ranks.
+  bool commutes() const { return commutes_; }
   /// A view of `count` elements as they travel.
   template <class View, class Data>
   View view(Data* data, std::size_t count) const {
@@ -44,6 +46,7 @@ class Reduction {
   MPI_Datatype type_;
   TypeInfo info_;
   std::size_t at_once_ = 1;  ///< elements for one call of MPI_Reduce_local
+  bool commutes_ = true;
   Reason reason_ = Reason::carried;
   ReduceOp op_{};
   DataType dtype_;

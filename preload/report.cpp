@@ -16,20 +16,22 @@ namespace {
 
 /// The counts of one call, of all ranks together.
 struct Row {
-  static constexpr std::size_t words = 4 + reason_count;
+  static constexpr std::size_t words = 5 + reason_count;
 
   Call call{};
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
   double seconds = 0;
   double carried_seconds = 0;
+  double mpi_seconds = 0;  ///< that MPI should have taken for those
   std::vector<std::uint64_t> reasons{};
 
   std::uint64_t carried() const { return reasons[static_cast<std::size_t>(Reason::carried)]; }
 };
 
 void append(std::vector<std::uint64_t>& words, const CallCount& count) {
-  for (const auto* each : {&count.calls, &count.bytes, &count.ticks, &count.carried_ticks})
+  for (const auto* each :
+       {&count.calls, &count.bytes, &count.ticks, &count.carried_ticks, &count.mpi_ticks})
     words.push_back(each->load());
   for (const auto& each : count.reasons) words.push_back(each.load());
 }
@@ -44,7 +46,8 @@ std::vector<Row> rows_of(const std::vector<std::uint64_t>& words, double seconds
                     own[1],
                     static_cast<double>(own[2]) * seconds_per_tick,
                     static_cast<double>(own[3]) * seconds_per_tick,
-                    {own + 4, own + Row::words}});
+                    static_cast<double>(own[4]) * seconds_per_tick,
+                    {own + 5, own + Row::words}});
   }
   std::ranges::sort(rows, [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
   return rows;
@@ -58,11 +61,12 @@ std::string line_of(const Row& row, double all_seconds) {
   const bool is_collective = kind_of(row.call) == Kind::carried;
   const std::uint64_t by_hymn = row.carried();
   return fmt::format(
-      "{:<26} {:>10} {:>10} {:>10} {:>9.3f} {:>6.1f} {:>10} {:>10}\n", name_of(row.call), row.calls,
-      by_hymn == 0 ? "-" : fmt::format("{}", row.bytes / row.calls),
+      "{:<26} {:>10} {:>10} {:>10} {:>9.3f} {:>6.1f} {:>10} {:>10} {:>9}\n", name_of(row.call),
+      row.calls, by_hymn == 0 ? "-" : fmt::format("{}", row.bytes / row.calls),
       is_collective ? fmt::format("{}", by_hymn) : "-", row.seconds,
       all_seconds > 0 ? 100 * row.seconds / all_seconds : 0, mean_us(row.carried_seconds, by_hymn),
-      mean_us(row.seconds - row.carried_seconds, row.calls - by_hymn));
+      mean_us(row.seconds - row.carried_seconds, row.calls - by_hymn),
+      by_hymn == 0 ? "-" : fmt::format("{:.3f}", row.mpi_seconds - row.carried_seconds));
 }
 
 std::string reasons_of(const std::vector<Row>& rows) {
@@ -81,11 +85,16 @@ std::string report_of(const std::vector<Row>& rows, int ranks, double seconds) {
       rows.begin(), rows.end(), 0.0, [](double sum, const Row& row) { return sum + row.seconds; });
   std::string text = fmt::format(
       "hymn preload: {} ranks, {:.3f} s from MPI_Init to MPI_Finalize, {:.1f} % of it in MPI\n"
-      "{:<26} {:>10} {:>10} {:>10} {:>9} {:>6} {:>10} {:>10}\n",
+      "{:<26} {:>10} {:>10} {:>10} {:>9} {:>6} {:>10} {:>10} {:>9}\n",
       ranks, seconds, all_seconds > 0 ? 100 * in_mpi / all_seconds : 0, "call (all ranks)", "calls",
-      "bytes", "by hymn", "seconds", "%", "us, hymn", "us, MPI");
-  for (const Row& row : rows) text += line_of(row, all_seconds);
-  return text + reasons_of(rows);
+      "bytes", "by hymn", "seconds", "%", "us, hymn", "us, MPI", "gain, s");
+  double gain = 0;
+  for (const Row& row : rows) {
+    text += line_of(row, all_seconds);
+    gain += row.mpi_seconds - row.carried_seconds;
+  }
+  return text + fmt::format("estimated gain: {:.3f} s of each rank\n", gain / ranks) +
+         reasons_of(rows);
 }
 
 }  // namespace

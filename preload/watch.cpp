@@ -78,6 +78,13 @@ std::shared_ptr<WatchedGroup> Watch::add(MPI_Comm comm, const std::vector<int>& 
   return group;
 }
 
+void Watch::rename(MPI_Comm comm, const WatchedGroup& group) {
+  std::array<char, MPI_MAX_OBJECT_NAME + 1> name{};
+  int length = 0;
+  PMPI_Comm_get_name(comm, name.data(), &length);
+  if (name[0] != '\0') record_.rename_group(group.uid, name.data());
+}
+
 std::vector<DumpPeer> Watch::peers() const {
   std::vector<DumpPeer> peers;
   const std::int64_t host = processes_[static_cast<std::size_t>(rank_)].host;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/config.hpp"
+#include "preload/persistent.hpp"
 #include "preload/requests.hpp"
 #include "recorder/outside_record.hpp"
 
@@ -45,10 +46,13 @@ class Watch {
 
   OutsideRecord& record() { return record_; }
   Requests& requests() { return requests_; }
+  PersistentRequests& persistent() { return persistent_; }
   /// A communicator is seen for the first time: where it is made, or else at its first call. Those
   /// of the same ranks are told apart by their order.
   /// It is told of until the communicator and all that is in flight on it have let go.
   std::shared_ptr<WatchedGroup> add(MPI_Comm comm, const std::vector<int>& world_ranks);
+  /// The program has given it another name.
+  void rename(MPI_Comm comm, const WatchedGroup& group);
 
   /// What this rank knows of others: those of its host that have died.
   std::vector<DumpPeer> peers() const;
@@ -62,6 +66,7 @@ class Watch {
   std::vector<RankProcess> processes_;
   OutsideRecord record_;
   Requests requests_{};
+  PersistentRequests persistent_{};
   std::mutex mutex_;  // guards what follows
   std::map<std::vector<int>, std::uint64_t> made_;
 };

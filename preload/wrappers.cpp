@@ -1,6 +1,7 @@
 // The calls of MPI that the library defines: each under both of its names, since Fortran's and
 // other layers call MPI by the second, and tools by the one or the other.
 #include "hymn/export.hpp"
+#include "preload/alone.hpp"
 #include "preload/attempt.hpp"
 #include "preload/call_note.hpp"
 #include "preload/calls.hpp"
@@ -22,8 +23,9 @@ int carried(const void* from, Tell tell, int (*next)(Parameters...), Arguments..
   if (recorded.is_on()) tell(recorded);
   recorded.start();
   Attempt attempted(*session, call);
-  const Outcome outcome = attempt(Tag<call>(), attempted, arguments...);
-  note.end(outcome.reason, attempted.bytes());
+  Outcome outcome = attempt(Tag<call>(), attempted, arguments...);
+  if (outcome.reason == Reason::one_rank) outcome = alone(Tag<call>(), attempted, arguments...);
+  note.end(outcome.reason, attempted.bytes(), attempted.expected_ratio());
   const int code = outcome.reason == Reason::carried ? outcome.code : next(arguments...);
   recorded.end(code);
   return code;

@@ -46,6 +46,12 @@ GroupLine& OutsideRecord::add_group(std::uint64_t uid, std::string_view descript
   return *kept;
 }
 
+void OutsideRecord::rename_group(std::uint64_t uid, std::string_view description) {
+  const std::lock_guard lock(parts_->mutex);
+  const auto found = parts_->lines.find(uid);
+  if (found != parts_->lines.end()) found->second->description.store(description);
+}
+
 void OutsideRecord::end_group(std::uint64_t uid) {
   GroupLineLease ended;
   const std::lock_guard lock(parts_->mutex);
@@ -74,6 +80,17 @@ void OutsideRecord::set_outer_call(const char* name) {
                                 std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
+// Its begin tells it from others; records have smaller numbers.
+std::optional<OutsideRecord::Wait> OutsideRecord::outer_wait() const {
+  const RecorderView view = parts_->memory.view();
+  const std::int64_t since = view.header().outer_since_ns.load(std::memory_order_acquire);
+  std::string name = view.header().outer_call.load();
+  if (since == 0 || name.empty()) return std::nullopt;
+  const std::int64_t waited = ClockReading::now().wall_ns - since;
+  return Wait{static_cast<std::uint64_t>(since), std::move(name),
+              Duration(std::max<std::int64_t>(waited, 0))};
+}
+
 std::optional<OutsideRecord::Wait> OutsideRecord::longest_wait() const {
   const RecorderView view = parts_->memory.view();
   const CallRing& ring = view.ring();
@@ -90,7 +107,7 @@ std::optional<OutsideRecord::Wait> OutsideRecord::longest_wait() const {
     since = began;
     longest = std::move(call);
   }
-  if (!longest) return std::nullopt;
+  if (!longest) return outer_wait();
   const GroupLine* const line = view.line_of(longest->group_uid);
   const std::string name = profiling_name(longest->type, parts_->rank, longest->peer);
   return Wait{longest->record_id,

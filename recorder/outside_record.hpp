@@ -41,6 +41,7 @@ class OutsideRecord {
   /// The line of a group, for the caller to count there.
   HYMN_PRIVATE GroupLine& add_group(std::uint64_t uid, std::string_view description,
                                     std::span<const int> members);
+  HYMN_PRIVATE void rename_group(std::uint64_t uid, std::string_view description);
   HYMN_PRIVATE void end_group(std::uint64_t uid);
 
   /// The number of its record.
@@ -50,10 +51,10 @@ class OutsideRecord {
   /// A call that is on no group; null: it has come back.
   HYMN_PRIVATE void set_outer_call(const char* name);
 
-  /// What a thread waits in now, of what is on a group.
+  /// What a thread waits in now.
   struct Wait {
-    std::uint64_t id = 0;
-    std::string what;  ///< "recv 0<-1 of group 'MPI_COMM_WORLD'"
+    std::uint64_t id = 0;  ///< no other wait's
+    std::string what;      ///< "recv 0<-1 of group 'MPI_COMM_WORLD'", or the name of an outer call
     Duration waited{};
   };
   /// That for which it has waited longest; nothing: none waits.
@@ -65,6 +66,8 @@ class OutsideRecord {
   HYMN_PRIVATE void say_goodbye();
 
  private:
+  std::optional<Wait> outer_wait() const;
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

@@ -1,6 +1,7 @@
 // Collectives that move data: all forms of buffers, beside MPI's own answers.
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "tests/preload/carried.hpp"
 
@@ -36,17 +37,21 @@ std::vector<int> memory(int elements, int rank) {
   return numbers<int>(static_cast<std::size_t>(elements) * 3, rank, 1000);
 }
 
-class Moves : public ::testing::TestWithParam<int> {
+/// In communicators whose ranks come as in MPI_COMM_WORLD, and in others.
+class Moves : public ::testing::TestWithParam<std::tuple<int, Order>> {
  protected:
-  Moves() { warm_up(MPI_COMM_WORLD); }
-  const MPI_Comm comm = MPI_COMM_WORLD;
-  const int rank = rank_in(MPI_COMM_WORLD);
-  const int size = size_of(MPI_COMM_WORLD);
-  const int count = GetParam();
+  Moves() : comm(ordered(std::get<Order>(GetParam()))) { warm_up(comm); }
+  ~Moves() override { MPI_Comm_free(&comm); }
+  MPI_Comm comm;
+  const int rank = rank_in(comm);
+  const int size = size_of(comm);
+  const int count = std::get<int>(GetParam());
   const SomeTypes types;
 };
 
-INSTANTIATE_TEST_SUITE_P(Counts, Moves, ::testing::Values(1, 7, 5000));
+INSTANTIATE_TEST_SUITE_P(Counts, Moves,
+                         ::testing::Combine(::testing::Values(1, 7, 5000),
+                                            ::testing::Values(Order::of_world, Order::other)));
 
 TEST_P(Moves, Bcast) {
   for (int root = 0; root < size; ++root) {
@@ -237,21 +242,60 @@ TEST_P(Moves, TypesThatAreNotCommittedAreLeftToMpi) {
   MPI_Type_free(&type);
 }
 
-TEST_P(Moves, SizesThatTheRootAloneKnowsAreLeftToMpi) {
-  const Uneven blocks(size, [&](int i) { return count + i; });
+TEST_P(Moves, Gatherv) {
+  const Uneven blocks(size, [&](int i) { return i % 3 == 1 ? 0 : count + i; });
   const int own = blocks.counts[static_cast<std::size_t>(rank)];
-  const auto in = numbers<int>(static_cast<std::size_t>(own), rank);
-  std::vector<int> out(static_cast<std::size_t>(blocks.elements), -1);
+  for (int root = 0; root < size; ++root) {
+    const bool in_place = root % 2 == 1 && rank == root;
+    const std::vector<int> in = memory(own, rank);
+    std::vector<int> out = memory(blocks.elements, rank + 5);
+    std::vector<int> expected = out;
+    const void* const from = in_place ? MPI_IN_PLACE : in.data();
+    expect_carried("MPI_Gatherv", comm, [&] {
+      MPI_Gatherv(from, own, types.of(rank), out.data(), blocks.counts.data(), blocks.places.data(),
+                  types.of(rank + 1), root, comm);
+    });
+    by_mpi([&](MPI_Request* request) {
+      MPI_Igatherv(from, own, types.of(rank), expected.data(), blocks.counts.data(),
+                   blocks.places.data(), types.of(rank + 1), root, comm, request);
+    });
+    EXPECT_EQ(out, expected);
+  }
+}
+
+TEST_P(Moves, Scatterv) {
+  const Uneven blocks(size, [&](int i) { return i % 3 == 2 ? 0 : count + i; });
+  const int own = blocks.counts[static_cast<std::size_t>(rank)];
+  for (int root = 0; root < size; ++root) {
+    const bool in_place = root % 2 == 1 && rank == root;
+    const std::vector<int> in = memory(blocks.elements, rank);
+    std::vector<int> out = memory(own, rank + 5);
+    std::vector<int> expected = out;
+    expect_carried("MPI_Scatterv", comm, [&] {
+      MPI_Scatterv(in.data(), blocks.counts.data(), blocks.places.data(), types.of(rank),
+                   in_place ? MPI_IN_PLACE : out.data(), own, types.of(rank + 1), root, comm);
+    });
+    by_mpi([&](MPI_Request* request) {
+      MPI_Iscatterv(in.data(), blocks.counts.data(), blocks.places.data(), types.of(rank),
+                    in_place ? MPI_IN_PLACE : expected.data(), own, types.of(rank + 1), root, comm,
+                    request);
+    });
+    EXPECT_EQ(out, expected);
+  }
+}
+
+// The others hear of it from the root, and all leave the call to MPI.
+TEST_P(Moves, NegativeCountsOfTheRootAreLeftToMpi) {
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  const std::vector<int> counts(static_cast<std::size_t>(size), -1);
+  const std::vector<int> places(counts.size(), 0);
+  int value = 0;
   expect_left("MPI_Gatherv", [&] {
-    MPI_Gatherv(in.data(), own, MPI_INT, out.data(), blocks.counts.data(), blocks.places.data(),
-                MPI_INT, 0, comm);
+    const int code =
+        MPI_Gatherv(&rank, 1, MPI_INT, &value, counts.data(), places.data(), MPI_INT, 0, comm);
+    EXPECT_EQ(code != MPI_SUCCESS, rank == 0);
   });
-  std::vector<int> back(in.size(), -1);
-  expect_left("MPI_Scatterv", [&] {
-    MPI_Scatterv(out.data(), blocks.counts.data(), blocks.places.data(), MPI_INT, back.data(), own,
-                 MPI_INT, 0, comm);
-  });
-  EXPECT_EQ(back, in);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
 }
 
 }  // namespace
