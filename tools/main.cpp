@@ -11,6 +11,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "base/config.hpp"
@@ -60,54 +62,100 @@ int complain(const std::string& problem, int exit_code, bool aloud) {
   return exit_code;
 }
 
+/// What a command does once its arguments are known: its exit code.
+using Action = std::function<int()>;
+
+/// A command of a job speaks once.
+int print(const std::string& text) {
+  if (hymn::speaks_for_all()) fmt::print("{}", text);
+  return 0;
+}
+
+/// `declare(app, arguments)` tells what may be given; `act(arguments)` is the command.
+template <class Arguments>
+Action command(CLI::App& app, void (*declare)(CLI::App&, Arguments&),
+               int (*act)(const Arguments&)) {
+  const auto arguments = std::make_shared<Arguments>();
+  declare(app, *arguments);
+  return [arguments, act] { return act(*arguments); };
+}
+
+/// The same of one that only prints what `tell(arguments)` returns.
+template <class Arguments>
+Action printed(CLI::App& app, void (*declare)(CLI::App&, Arguments&),
+               std::string (*tell)(const Arguments&)) {
+  const auto arguments = std::make_shared<Arguments>();
+  declare(app, *arguments);
+  return [arguments, tell] { return print(tell(*arguments)); };
+}
+
+Action info(CLI::App& app) {
+  const auto json = std::make_shared<bool>(false);
+  app.add_flag("--json", *json, "as JSON");
+  return [json] { return print(hymn::info_text(*json)); };
+}
+
+Action start(CLI::App& app) {
+  const auto arguments = std::make_shared<hymn::RunArguments>();
+  hymn::declare_run_arguments(app, *arguments);
+  return [arguments, &app] { return hymn::run_command(*arguments, app.remaining()); };
+}
+
+struct Command {
+  const char* name;
+  const char* help;
+  Action (*declare)(CLI::App& app);
+};
+
+constexpr Command commands[] = {
+    {"info", "Show version, build and every HYMN_* variable", info},
+    {"bench", "Time a collective, under mpirun or alone; verify its results (docs/command.md)",
+     [](CLI::App& app) {
+       return command(app, hymn::declare_bench_arguments, hymn::bench_command);
+     }},
+    {"topo", "Show the machines of the job and the ranks on them",
+     [](CLI::App& app) { return command(app, hymn::declare_topo_arguments, hymn::topo_command); }},
+    {"tune", "Measure every path here and keep the times for later runs (docs/tuning.md)",
+     [](CLI::App& app) { return command(app, hymn::declare_tune_arguments, hymn::tune_command); }},
+    {"explain", "Tell which path a collective takes, and why not another (docs/tuning.md)",
+     [](CLI::App& app) {
+       return printed(app, hymn::declare_explain_arguments, hymn::explain_text);
+     }},
+    {"doctor", "Look for what will go wrong in a job, under its launcher (docs/doctor.md)",
+     [](CLI::App& app) {
+       return command(app, hymn::declare_doctor_arguments, hymn::doctor_command);
+     }},
+    {"trace", "Tell from the flight recorder's dumps what is wrong with a job (docs/trace.md)",
+     [](CLI::App& app) {
+       return command(app, hymn::declare_trace_arguments, hymn::trace_command);
+     }},
+    {"check", "Tell whether captured programs of all ranks match (docs/functional.md)",
+     [](CLI::App& app) {
+       return command(app, hymn::declare_check_arguments, hymn::check_command);
+     }},
+    {"predict", "Tell how long a captured program should take elsewhere (docs/functional.md)",
+     [](CLI::App& app) {
+       return printed(app, hymn::declare_predict_arguments, hymn::predict_text);
+     }},
+    {"preload", "Print where the library for unmodified MPI programs is (docs/preload.md)",
+     [](CLI::App&) { return Action(hymn::preload_command); }},
+    {"run",
+     "Start a program as the ranks of one world on this host, or mpirun with libhymn-preload.so "
+     "before its ranks (docs/worlds.md, docs/preload.md)",
+     start},
+};
+
 int run(int argc, char** argv) {
   CLI::App app("Looks at hymn's set-up and measures its collectives.", "hymn");
   app.set_version_flag("--version", std::string("hymn ") + hymn::version());
   app.require_subcommand(1);
-  bool json = false;
-  CLI::App* info = app.add_subcommand("info", "Show version, build and every HYMN_* variable");
-  info->add_flag("--json", json, "as JSON");
-  CLI::App* bench = app.add_subcommand(
-      "bench", "Time a collective, under mpirun or alone; verify its results (docs/command.md)");
-  hymn::BenchArguments arguments;
-  hymn::declare_bench_arguments(*bench, arguments);
-  CLI::App* topo = app.add_subcommand("topo", "Show the machines of the job and the ranks on them");
-  hymn::TopoArguments topo_arguments;
-  hymn::declare_topo_arguments(*topo, topo_arguments);
-  CLI::App* tune = app.add_subcommand(
-      "tune", "Measure every path here and keep the times for later runs (docs/tuning.md)");
-  hymn::TuneArguments tune_arguments;
-  hymn::declare_tune_arguments(*tune, tune_arguments);
-  CLI::App* explain = app.add_subcommand(
-      "explain", "Tell which path a collective takes, and why not another (docs/tuning.md)");
-  hymn::ExplainArguments explain_arguments;
-  hymn::declare_explain_arguments(*explain, explain_arguments);
-  CLI::App* doctor = app.add_subcommand(
-      "doctor", "Look for what will go wrong in a job, under its launcher (docs/doctor.md)");
-  hymn::DoctorArguments doctor_arguments;
-  hymn::declare_doctor_arguments(*doctor, doctor_arguments);
-  CLI::App* trace = app.add_subcommand(
-      "trace", "Tell from the flight recorder's dumps what is wrong with a job (docs/trace.md)");
-  hymn::TraceArguments trace_arguments;
-  hymn::declare_trace_arguments(*trace, trace_arguments);
-  CLI::App* check = app.add_subcommand(
-      "check", "Tell whether captured programs of all ranks match (docs/functional.md)");
-  hymn::CheckArguments check_arguments;
-  hymn::declare_check_arguments(*check, check_arguments);
-  CLI::App* predict = app.add_subcommand(
-      "predict", "Tell how long a captured program should take elsewhere (docs/functional.md)");
-  hymn::PredictArguments predict_arguments;
-  hymn::declare_predict_arguments(*predict, predict_arguments);
-  CLI::App* preload = app.add_subcommand(
-      "preload", "Print where the library for unmodified MPI programs is (docs/preload.md)");
-  CLI::App* start =
-      app.add_subcommand("run",
-                         "Start a program as the ranks of one world on this host, or mpirun with "
-                         "libhymn-preload.so before its ranks (docs/worlds.md, docs/preload.md)");
-  hymn::RunArguments run_arguments;
-  hymn::declare_run_arguments(*start, run_arguments);
+  Action chosen;
+  for (const Command& each : commands) {
+    CLI::App& own = *app.add_subcommand(each.name, each.help);
+    own.callback([&chosen, act = each.declare(own)] { chosen = act; });
+  }
   try {
-    std::vector<char*> words = hymn::without_separator(*start, argc, argv);
+    std::vector<char*> words = hymn::without_separator(*app.get_subcommand("run"), argc, argv);
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     const bool is_failure = error.get_exit_code() != 0;
@@ -117,19 +165,7 @@ int run(int argc, char** argv) {
       hymn::let_the_first_rank_speak();
     return is_failure ? exit_bad_arguments : 0;
   }
-  if (*start) return hymn::run_command(run_arguments, start->remaining());
-  if (*preload) return hymn::preload_command();
-  if (*bench) return hymn::bench_command(arguments);
-  if (*tune) return hymn::tune_command(tune_arguments);
-  if (*topo) return hymn::topo_command(topo_arguments);
-  if (*trace) return hymn::trace_command(trace_arguments);
-  if (*check) return hymn::check_command(check_arguments);
-  if (*doctor) return hymn::doctor_command(doctor_arguments);
-  const std::string text = *explain   ? hymn::explain_text(explain_arguments)
-                           : *predict ? hymn::predict_text(predict_arguments)
-                                      : hymn::info_text(json);
-  if (hymn::speaks_for_all()) fmt::print("{}", text);
-  return 0;
+  return chosen();
 }
 
 // What was printed may still wait for its way out.
