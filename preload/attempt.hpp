@@ -37,12 +37,16 @@ class Attempt {
   int rank_of_member(std::size_t place) const { return comm_->rank_of_member(place); }
   std::size_t own_place() const { return comm_->own_place(); }
 
-  /// Finds the communicator, and counts the call there: first of all, on every rank. Null, with the
-  /// reason: it cannot be known.
+  /// Finds the communicator. False, with the reason: nothing of it is carried.
   bool find(MPI_Comm comm);
-  /// Why it is left to MPI. `bytes`: as Sight::bytes; `blocks`: of so many the largest buffer is.
+  /// Why it is left to MPI; counts it, and makes the group when it is time, together with all
+  /// ranks: what MPI would refuse on this rank alone must not come here. `bytes`: as Sight::bytes;
+  /// `blocks`: of so many the largest buffer is.
   Reason judge(std::size_t bytes, int blocks = 1);
-  /// Likewise of its operation; `in_order`: its result depends on the order of ranks in any case.
+  /// MPI, to whom it was left, says that something is wrong with it.
+  void was_refused(int code);
+  /// Likewise of its operation, and first; `in_order`: its result depends on the order of ranks in
+  /// any case.
   Reason judge(const Reduction& reduction, bool in_order = false) const;
   /// Where judge() could not know them: the bytes of all ranks together, as the root has told.
   Reason judge_told(std::size_t bytes);
@@ -77,10 +81,13 @@ class Attempt {
   /// after the others have begun.
   static constexpr std::size_t most_bytes = std::size_t{1} << 30;
 
+  Reason judge_size(int blocks) const;
+
   Session& session_;
   Call call_;
   Communicator* comm_ = nullptr;
   Reason reason_ = Reason::bad_arguments;
+  bool is_counted_ = false;
   std::size_t bytes_ = 0;
 };
 

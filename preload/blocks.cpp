@@ -18,6 +18,7 @@ Blocks::Blocks(Attempt& call, const void* data, int count, MPI_Datatype type)
 Blocks Blocks::equal(Attempt& call, const void* data, int count, MPI_Datatype type) {
   Blocks made(call, data, count, type);
   made.bytes_ = made.each_bytes() * static_cast<std::size_t>(call.size());
+  made.is_sound_ = made.is_sound_ && made.base_.is_sound();
   return made;
 }
 
@@ -40,6 +41,8 @@ Blocks Blocks::uneven(Attempt& call, const void* data, const int counts[], const
     made.bytes_ += made.sizes_.back();
     made.are_alike_ = made.are_alike_ && counts[rank] == counts[0];
   }
+  const bool is_missing = data == nullptr && made.bytes_ != 0 && made.base_.info.is_flat;
+  made.is_sound_ = made.is_sound_ && !is_missing;
   return made;
 }
 

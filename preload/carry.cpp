@@ -22,6 +22,14 @@ const std::byte* apart(const std::byte* in, const std::byte* out, std::size_t by
   return copy;
 }
 
+/// MPI has not even begun it.
+bool is_of_arguments(int code) {
+  int of = MPI_SUCCESS;
+  PMPI_Error_class(code, &of);
+  return of == MPI_ERR_BUFFER || of == MPI_ERR_COUNT || of == MPI_ERR_TYPE || of == MPI_ERR_OP ||
+         of == MPI_ERR_ROOT || of == MPI_ERR_ARG || of == MPI_ERR_COMM;
+}
+
 /// Allreduce, Scan and Exscan.
 Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferView, ReduceOp),
                       const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
@@ -33,10 +41,10 @@ Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferV
   if (is_logical && request != Request::all_reduce) return Attempt::left(Reason::unsupported);
   const TypeInfo info = call.session().types().find(type);
   const Elements to{out, count_of(count), type, info};
+  if (writes && !to.is_sound()) return Attempt::left(Reason::bad_arguments);
   const Reduction reduction(op, type, info, call.session().keeps_bits());
-  if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
-    return Attempt::left(reason);
-  const Reason reason = call.judge(reduction, request != Request::all_reduce);
+  Reason reason = call.judge(reduction, request != Request::all_reduce);
+  if (reason == Reason::carried) reason = call.judge(to.bytes());
   if (reason != Reason::carried) return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
@@ -59,18 +67,28 @@ Outcome reduce_to_all(Attempt& call, Request (*request)(ConstBufferView, BufferV
 bool Attempt::find(MPI_Comm comm) {
   comm_ = session_.communicators().find(comm);
   if (comm_ == nullptr) return false;
-  Groups* const groups = session_.groups();
-  reason_ = groups == nullptr ? Reason::off : comm_->admit(*groups);
-  return reason_ == Reason::carried;
+  reason_ = session_.groups() == nullptr ? Reason::off : comm_->reason();
+  return reason_ == Reason::carried || reason_ == Reason::early;
 }
 
 Reason Attempt::judge(std::size_t bytes, int blocks) {
   bytes_ = bytes;
-  if (bytes > most_bytes / static_cast<std::size_t>(blocks)) return Reason::unsupported;
+  reason_ = comm_->admit(*session_.groups());
+  is_counted_ = true;
+  if (reason_ == Reason::carried) reason_ = judge_size(blocks);
+  return reason_;
+}
+
+Reason Attempt::judge_size(int blocks) const {
+  if (bytes_ > most_bytes / static_cast<std::size_t>(blocks)) return Reason::unsupported;
   const bool may_be_empty = call_ == Call::Barrier || sizes_of(call_) == Sizes::unknown;
-  if (bytes == 0 && !may_be_empty) return Reason::empty;
+  if (bytes_ == 0 && !may_be_empty) return Reason::empty;
   if (session_.carries_all()) return Reason::carried;
-  return preload::judge({call_, comm_->size(), comm_->hosts(), bytes});
+  return preload::judge({call_, comm_->size(), comm_->hosts(), bytes_});
+}
+
+void Attempt::was_refused(int code) {
+  if (is_counted_ && is_of_arguments(code)) comm_->take_back();
 }
 
 double Attempt::expected_ratio() const {
@@ -117,10 +135,9 @@ Outcome attempt(Tag<Call::Reduce>, Attempt& call, const void* in, void* out, int
   const TypeInfo info = call.session().types().find(type);
   const Elements to{out, count_of(count), type, info};
   const Reduction reduction(op, type, info, call.session().keeps_bits());
-  if (const Reason reason = call.judge(to.bytes()); reason != Reason::carried)
-    return Attempt::left(reason);
-  if (const Reason reason = call.judge(reduction); reason != Reason::carried)
-    return Attempt::left(reason);
+  Reason reason = call.judge(reduction);
+  if (reason == Reason::carried) reason = call.judge(to.bytes());
+  if (reason != Reason::carried) return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
     Scratch scratch;
     const Elements given{in, to.count, type, info};
@@ -148,6 +165,7 @@ Outcome attempt(Tag<Call::Bcast>, Attempt& call, void* data, int count, MPI_Data
   if (count < 0 || !call.has(root) || data == MPI_IN_PLACE)
     return Attempt::left(Reason::bad_arguments);
   const Elements elements{data, count_of(count), type, call.session().types().find(type)};
+  if (!elements.is_sound()) return Attempt::left(Reason::bad_arguments);
   if (const Reason reason = call.judge(elements.bytes()); reason != Reason::carried)
     return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {

@@ -12,7 +12,7 @@ Outcome all_gather(Attempt& call, const void* in, int in_count, MPI_Datatype in_
   Elements from;
   if (!in_place)
     from = {in, static_cast<std::size_t>(in_count), in_type, call.session().types().find(in_type)};
-  if (!in_place && !from.info.is_known) return Attempt::left(Reason::bad_arguments);
+  if (!in_place && !from.is_sound()) return Attempt::left(Reason::bad_arguments);
   if (const Reason reason = call.judge(bytes, blocks); reason != Reason::carried)
     return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) {
@@ -93,10 +93,10 @@ Outcome attempt(Tag<Call::Alltoallv>, Attempt& call, const void* in, const int i
   if (out == MPI_IN_PLACE || out_counts == nullptr || out_places == nullptr ||
       (!in_place && (in_counts == nullptr || in_places == nullptr)))
     return Attempt::left(Reason::bad_arguments);
-  if (const Reason reason = call.judge(0); reason != Reason::carried) return Attempt::left(reason);
   const Blocks to = Blocks::uneven(call, out, out_counts, out_places, out_type);
   const Blocks from = in_place ? to : Blocks::uneven(call, in, in_counts, in_places, in_type);
   if (!to.is_sound() || !from.is_sound()) return Attempt::left(Reason::bad_arguments);
+  if (const Reason reason = call.judge(0); reason != Reason::carried) return Attempt::left(reason);
   return all_to_all(call, from, to, in_place);
 }
 

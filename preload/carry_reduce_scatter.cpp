@@ -27,10 +27,9 @@ void reduce_scatter(ProcessGroup& group, const Blocks& in, const Elements& out,
 Outcome reduce_scatter(Attempt& call, const Blocks& in, const Elements& out, MPI_Op op,
                        std::size_t bytes, int blocks) {
   const Reduction reduction(op, out.type, out.info, call.session().keeps_bits());
-  if (const Reason reason = call.judge(bytes, blocks); reason != Reason::carried)
-    return Attempt::left(reason);
-  if (const Reason reason = call.judge(reduction); reason != Reason::carried)
-    return Attempt::left(reason);
+  Reason reason = call.judge(reduction);
+  if (reason == Reason::carried) reason = call.judge(bytes, blocks);
+  if (reason != Reason::carried) return Attempt::left(reason);
   return call.run([&](ProcessGroup& group) { reduce_scatter(group, in, out, reduction); });
 }
 
@@ -44,6 +43,7 @@ Outcome attempt(Tag<Call::Reduce_scatter_block>, Attempt& call, const void* in, 
   if (!from.is_sound()) return Attempt::left(Reason::bad_arguments);
   Elements to = from.of(0);
   to.data = out;
+  if (!to.is_sound()) return Attempt::left(Reason::bad_arguments);
   return reduce_scatter(call, from, to, op, from.each_bytes(), call.size());
 }
 
@@ -55,6 +55,7 @@ Outcome attempt(Tag<Call::Reduce_scatter>, Attempt& call, const void* in, void* 
   if (!from.is_sound()) return Attempt::left(Reason::bad_arguments);
   Elements to = from.of(call.own_place());
   to.data = out;
+  if (!to.is_sound()) return Attempt::left(Reason::bad_arguments);
   return reduce_scatter(call, from, to, op, from.bytes(), 1);
 }
 

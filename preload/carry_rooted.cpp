@@ -89,7 +89,8 @@ Outcome attempt(Tag<Call::Gather>, Attempt& call, const void* in, int in_count,
   const bool in_place = is_root && in == MPI_IN_PLACE;
   const Blocks to = Blocks::equal(call, out, is_root ? out_count : 0, is_root ? out_type : in_type);
   const Elements from = in_place ? Elements() : elements_of(call, in, in_count, in_type);
-  if (!in_place && !from.info.is_known) return Attempt::left(Reason::bad_arguments);
+  if ((is_root && !to.is_sound()) || (!in_place && !from.is_sound()))
+    return Attempt::left(Reason::bad_arguments);
   const std::size_t bytes = is_root ? to.each_bytes() : from.bytes();
   if (const Reason reason = call.judge(bytes, call.size()); reason != Reason::carried)
     return Attempt::left(reason);
@@ -108,8 +109,7 @@ Outcome attempt(Tag<Call::Gatherv>, Attempt& call, const void* in, int in_count,
     return Attempt::left(Reason::bad_arguments);
   const Elements from =
       in_place ? Elements() : elements_of(call, in, std::max(in_count, 0), in_type);
-  if (!in_place && (in_count < 0 || !from.info.is_known))
-    return Attempt::left(Reason::bad_arguments);
+  if (!in_place && (in_count < 0 || !from.is_sound())) return Attempt::left(Reason::bad_arguments);
   if (is_root && (out_counts == nullptr || places == nullptr || out == MPI_IN_PLACE))
     return Attempt::left(Reason::bad_arguments);
   if (const Reason reason = call.judge(0); reason != Reason::carried) return Attempt::left(reason);
@@ -132,7 +132,8 @@ Outcome attempt(Tag<Call::Scatter>, Attempt& call, const void* in, int in_count,
   const bool in_place = is_root && out == MPI_IN_PLACE;
   const Blocks from = Blocks::equal(call, in, is_root ? in_count : 0, is_root ? in_type : out_type);
   const Elements to = in_place ? Elements() : elements_of(call, out, out_count, out_type);
-  if (!in_place && !to.info.is_known) return Attempt::left(Reason::bad_arguments);
+  if ((is_root && !from.is_sound()) || (!in_place && !to.is_sound()))
+    return Attempt::left(Reason::bad_arguments);
   const std::size_t bytes = is_root ? from.each_bytes() : to.bytes();
   if (const Reason reason = call.judge(bytes, call.size()); reason != Reason::carried)
     return Attempt::left(reason);
@@ -153,8 +154,7 @@ Outcome attempt(Tag<Call::Scatterv>, Attempt& call, const void* in, const int in
     return Attempt::left(Reason::bad_arguments);
   const Elements to =
       in_place ? Elements() : elements_of(call, out, std::max(out_count, 0), out_type);
-  if (!in_place && (out_count < 0 || !to.info.is_known))
-    return Attempt::left(Reason::bad_arguments);
+  if (!in_place && (out_count < 0 || !to.is_sound())) return Attempt::left(Reason::bad_arguments);
   if (is_root && (in_counts == nullptr || places == nullptr || in == MPI_IN_PLACE))
     return Attempt::left(Reason::bad_arguments);
   if (const Reason reason = call.judge(0); reason != Reason::carried) return Attempt::left(reason);

@@ -70,7 +70,7 @@ void Communicator::find_world_ranks() {
 }
 
 Reason Communicator::admit(Groups& groups) {
-  const Reason reason = reason_.load(std::memory_order_relaxed);
+  const Reason reason = this->reason();
   if (reason == Reason::carried)
     return group_->is_given_up.load(std::memory_order_relaxed) ? Reason::no_group : reason;
   if (reason != Reason::early) return reason;

@@ -41,9 +41,15 @@ class Communicator {
   /// What is recorded of it; null: nothing, as of one rank alone.
   const std::shared_ptr<WatchedGroup>& watched() const { return watched_; }
 
+  /// Why its collectives are not carried now.
+  Reason reason() const { return reason_.load(std::memory_order_relaxed); }
   /// Counts a blocking collective. Why it cannot be carried: the same on all ranks. The third of a
   /// communicator makes the group, together with all ranks.
   Reason admit(Groups& groups);
+  /// What was counted last did not take place.
+  void take_back() {
+    if (reason() == Reason::early) --calls_;
+  }
   /// Once admit() has let something through.
   ProcessGroup& group() { return group_->group; }
   /// An error has left the ranks out of step: the rest is MPI's, on all communicators that share

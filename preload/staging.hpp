@@ -35,6 +35,10 @@ struct Elements {
   TypeInfo info{};
 
   std::size_t bytes() const { return count * info.size; }
+  /// MPI has nothing to say against them. (MPI_BOTTOM is null, of types that have their addresses.)
+  bool is_sound() const {
+    return info.is_known && (data != nullptr || bytes() == 0 || !info.is_flat);
+  }
 };
 
 /// MPI has refused a type of the program: its error.

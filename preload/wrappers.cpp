@@ -26,7 +26,9 @@ int carried(const void* from, Tell tell, int (*next)(Parameters...), Arguments..
   Outcome outcome = attempt(Tag<call>(), attempted, arguments...);
   if (outcome.reason == Reason::one_rank) outcome = alone(Tag<call>(), attempted, arguments...);
   note.end(outcome.reason, attempted.bytes(), attempted.expected_ratio());
-  const int code = outcome.reason == Reason::carried ? outcome.code : next(arguments...);
+  const bool is_left = outcome.reason != Reason::carried;
+  const int code = is_left ? next(arguments...) : outcome.code;
+  if (is_left && code != MPI_SUCCESS) attempted.was_refused(code);
   recorded.end(code);
   return code;
 }

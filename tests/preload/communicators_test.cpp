@@ -228,6 +228,26 @@ TEST(Communicators, OneRankAlone) {
   EXPECT_EQ(got[1], 3);
 }
 
+// What MPI refuses on one rank alone does not count there: ranks would not agree on which collective
+// of the communicator is the third.
+TEST(Communicators, WhatOneRankAloneIsRefusedDoesNotCount) {
+  for (int before = 0; before < 4; ++before) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int i = 0; i < before; ++i) EXPECT_EQ(sum_in(comm), expected_sum(comm));
+    int value = 0;
+    if (rank_in(comm) == 0) {
+      EXPECT_NE(MPI_Bcast(&value, -1, MPI_INT, 0, comm), MPI_SUCCESS);
+      EXPECT_NE(MPI_Bcast(&value, 1, MPI_DATATYPE_NULL, 0, comm), MPI_SUCCESS);
+      EXPECT_NE(MPI_Allreduce(&value, &value, 1, MPI_INT, MPI_OP_NULL, comm), MPI_SUCCESS);
+      EXPECT_NE(MPI_Reduce(&value, &value, 1, MPI_INT, MPI_SUM, -3, comm), MPI_SUCCESS);
+    }
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(sum_in(comm), expected_sum(comm));
+    MPI_Comm_free(&comm);
+  }
+}
+
 TEST(Communicators, ErrorsOfOneRankAreMpis) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_SELF, &comm);
