@@ -66,7 +66,18 @@ Trainer::Trainer(const hymn::ProcessGroup& trainers, hymn::rpc::Agent& agent, co
       model_(text, settings) {}
 
 void Trainer::train() {
-  while (!unless_trainer_lost([&] { train_epochs(); }))
+  with_those_left([&] { train_epochs(); });
+}
+
+double Trainer::loss() {
+  double mean = 0;
+  with_those_left([&] { mean = mean_loss(); });
+  return mean;
+}
+
+template <class Do>
+void Trainer::with_those_left(Do make) {
+  while (!unless_trainer_lost(make))
     while (!unless_trainer_lost([&] { regroup(); })) {
     }
 }
@@ -140,7 +151,7 @@ void Trainer::regroup() {
   at_ = progress;
 }
 
-double Trainer::loss() {
+double Trainer::mean_loss() {
   std::vector<std::uint32_t> sample;
   for (std::size_t i = 0; i < sample_size; ++i)
     sample.push_back(static_cast<std::uint32_t>(i * text_.tokens.size() / sample_size));

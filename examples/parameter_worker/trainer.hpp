@@ -44,10 +44,13 @@ class Trainer {
 
  private:
   template <class Do>
+  void with_those_left(Do make);
+  template <class Do>
   bool unless_trainer_lost(Do make);
   void train_epochs();
   void step(std::span<const std::uint32_t> places);
   void report_epoch() const;
+  double mean_loss();
   void regroup();
 
   hymn::ProcessGroup group_;
