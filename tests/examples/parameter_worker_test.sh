@@ -31,10 +31,10 @@ for lost in 2 0; do
 done
 
 # What cannot be.
-run 1 "$mpirun" -n 2 "$program" "$work/texts"
+run 1 "$hymn" run -n 2 "$program" "$work/texts"
 shows 'parameter_worker: 2 workers leave no trainer of 2 ranks'
-run 1 "$mpirun" -n 3 "$program" "$work/texts" --worker-mb 8
+run 1 "$hymn" run -n 3 "$program" "$work/texts" --worker-mb 8
 shows 'parameter_worker: 17.3 MB of embedding are more than the 8.0 MB'
 [ "$(grep -c '^parameter_worker:' "$work/out")" -eq 1 ] || fail 'more than one rank told the error'
-run 1 "$mpirun" -n 3 "$program" "$work/missing"
+run 1 "$hymn" run -n 3 "$program" "$work/missing"
 shows 'parameter_worker: .*/missing is not a folder'
