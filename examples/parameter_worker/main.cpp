@@ -133,6 +133,9 @@ bool run(hymn::World& world, const Settings& settings) {
   limit_worker_memory(settings.worker_mb * 1000000);
   hymn::rpc::Agent agent(world, own_name(world, settings));
   const bool good = serve_or_learn(world, group, agent, *text, settings);
+  // A trainer that has come to the end must not be waited for by others that regroup: it leaves the
+  // world, and has its agent still.
+  world.destroy();
   // Workers come here at once, and are called until the trainers have come, too.
   agent.shutdown(hymn::Timeout::none());
   return good;
