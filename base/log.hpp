@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/private.hpp"
+
 namespace hymn {
 
 enum class LogLevel : unsigned char { off, error, warning, info, debug };
@@ -38,7 +40,7 @@ class Logger {
   void debug(std::string_view text) const { write(LogLevel::debug, text); }
 
  private:
-  void write(LogLevel level, std::string_view text) const;
+  HYMN_PRIVATE void write(LogLevel level, std::string_view text) const;
 
   LogLevel level_ = LogLevel::warning;
   int rank_ = -1;
