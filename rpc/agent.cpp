@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "base/keep_for_ever.hpp"
 #include "hymn/error.hpp"
 #include "hymn/rpc.hpp"
 #include "rpc/agent_state.hpp"
@@ -11,10 +12,9 @@ namespace {
 detail::AgentPtr make_agent(const std::shared_ptr<Store>& store, const std::string& name, int rank,
                             int size, const AgentOptions& options) {
   detail::Acquaintance known = detail::meet(store, name, rank, size, options);
-  auto sockets = std::move(known.sockets);
-  const auto pids = known.pids;
+  detail::Links links = std::move(known.links);
   auto state = std::make_shared<detail::AgentState>(std::move(known), options);
-  state->start(std::move(sockets), pids);
+  state->start(std::move(links));
   detail::AgentScope::set_made(state);
   return state;
 }
@@ -46,6 +46,11 @@ Agent& Agent::operator=(Agent&& other) noexcept {
 
 Agent::~Agent() {
   if (!is_owner_ || !state_) return;
+  if (state_->is_of_parent()) {
+    // Its threads are not here, and its links are the parent's.
+    keep_for_ever(std::move(state_));
+    return;
+  }
   state_->abort("it was destroyed before shutdown()");
   state_->join();
 }
@@ -62,6 +67,9 @@ const std::vector<WorkerInfo>& Agent::workers() const { return need(state_)->wor
 WorkerInfo Agent::worker(const Worker& who) const { return need(state_)->worker(who); }
 const AgentOptions& Agent::options() const { return need(state_)->options(); }
 AgentUse Agent::use() const { return need(state_)->use(); }
+std::string Agent::explain(const Worker& to) const {
+  return need(state_)->explain(state_->worker(to).rank);
+}
 
 void Agent::start(const Worker& to, const detail::Target& target, detail::Packed arguments,
                   const CallOptions& options, const detail::PendingPtr& pending) {

@@ -20,6 +20,14 @@ std::int64_t left_ns(TimePoint now, TimePoint limit) {
   return std::max<std::int64_t>(Duration(limit - now).count(), 0);
 }
 
+bool is_about_value_kind(MessageKind kind) {
+  return kind == MessageKind::fetch || kind == MessageKind::made ||
+         (kind >= MessageKind::fork_added && kind <= MessageKind::creation_tell);
+}
+
+/// About what a call that waits takes beside its payload.
+constexpr std::size_t bytes_beside_payload = 1024;
+
 bool is_answered_kind(MessageKind kind) {
   return kind == MessageKind::request || kind == MessageKind::fetch || kind == MessageKind::made;
 }
@@ -59,12 +67,21 @@ AgentState::~AgentState() {
   engine_.join();
 }
 
-void AgentState::start(std::vector<Descriptor> sockets, const std::vector<int>& pids) {
-  for (std::size_t rank = 0; rank < sockets.size(); ++rank)
-    if (sockets[rank])
-      engine_.add_link(static_cast<int>(rank), std::move(sockets[rank]), pids[rank],
-                       options_.max_message_bytes);
+void AgentState::start(Links links) {
+  why_no_streams_ = std::move(links.why_no_streams);
+  if (links.streams) engine_.use_streams(std::move(links.streams));
+  for (std::size_t rank = 0; rank < links.sockets.size(); ++rank)
+    if (links.sockets[rank])
+      engine_.add_link(static_cast<int>(rank), std::move(links.sockets[rank]), links.pids[rank],
+                       options_.max_message_bytes, links.streamers[rank]);
   engine_.start();
+}
+
+std::string AgentState::explain(int rank) {
+  if (rank == rank_) return "nothing: it is this worker";
+  if (engine_.link(rank)->has_stream()) return "shared memory";
+  if (why_no_streams_.empty()) return "a TCP connection: it is on another host";
+  return fmt::format("a socket, not shared memory: {}", why_no_streams_);
 }
 
 const WorkerInfo& AgentState::worker(const Worker& who) const {
@@ -103,6 +120,10 @@ std::size_t AgentState::most_bytes(int rank) const {
 
 void AgentState::require_room(int rank, const Message& message) {
   require_sendable(message, most_bytes(rank));
+  require_reading(rank);
+}
+
+void AgentState::require_reading(int rank) {
   Link* const link = engine_.link(rank);
   if (link != nullptr && link->queued_bytes() > options_.max_queued_bytes)
     throw ResourceError(fmt::format("{} bytes wait to be sent to {}, which does not read them",
@@ -154,7 +175,7 @@ void AgentState::begin(int rank, std::string what, Message message, const Pendin
   const TimePoint now = std::chrono::steady_clock::now();
   const Deadline deadline = Deadline::after(timeout.or_else(options_.timeout), now);
   const TimePoint limit = deadline.when();
-  pending->wait()->set_target(fmt::format("{} at {}", what, worker(rank).name), rank,
+  pending->wait()->set_target(what, workers_[static_cast<std::size_t>(rank)].name, rank,
                               weak_from_this());
   const std::uint64_t number =
       calls_.add({.pending = pending, .rank = rank, .what = what, .started = now, .limit = limit});
@@ -202,8 +223,24 @@ RefPtr AgentState::keep(StoredValue value) {
   return ref;
 }
 
+void AgentState::require_known_ranks(const Message& message) const {
+  const auto is_rank = [&](int rank) {
+    return rank >= 0 && rank < static_cast<int>(workers_.size());
+  };
+  const bool is_about_value = is_about_value_kind(message.head.kind);
+  const bool are_known =
+      (!is_about_value || is_rank(message.head.creator)) &&
+      std::all_of(message.refs.begin(), message.refs.end(), [&](const RefWire& wire) {
+        return is_rank(wire.owner) && is_rank(wire.creator);
+      });
+  if (!are_known)
+    throw NetworkError("it speaks of values of a worker that there is not",
+                       {.rank = rank_, .remedy = "let all ranks run the same version of hymn"});
+}
+
 void AgentState::take(int from, Message message) {
   const MessageKind kind = message.head.kind;
+  require_known_ranks(message);
   if (from != rank_) message.packed.refs = refs_.accept(weak_from_this(), message.refs, from);
   message.packed.context = message.head.context;
   message.packed.message = message.head.record;
@@ -252,12 +289,23 @@ void AgentState::take(int from, Message message) {
 void AgentState::serve(int from, Message message) {
   const auto call =
       std::make_shared<ServedCall>(shared_from_this(), from, message.head, std::move(message.name));
+  const std::size_t bytes = message.payload_bytes() + bytes_beside_payload;
+  if (waiting_bytes_ + bytes > options_.max_queued_bytes) {
+    call->fail(std::make_exception_ptr(ResourceError(
+        fmt::format("{} bytes of calls wait at {} to be carried out", waiting_bytes_.load(),
+                    worker(rank_).name),
+        {.rank = rank_,
+         .remedy = "wait for calls before making more, or raise AgentOptions::max_queued_bytes"})));
+    return;
+  }
+  waiting_bytes_ += bytes;
   auto packed = std::make_shared<Packed>(std::move(message.packed));
-  engine_.submit(
-      [call, packed, type = message.head.type, context = contexts_.find(message.head.context)] {
-        const ContextScope scope(context);
-        call->run(*packed, type);
-      });
+  engine_.submit([this, bytes, call, packed, type = message.head.type,
+                  context = contexts_.find(message.head.context)] {
+    waiting_bytes_ -= bytes;
+    const ContextScope scope(context);
+    call->run(*packed, type);
+  });
 }
 
 void AgentState::serve_value(int from, const Message& message) {

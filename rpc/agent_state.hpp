@@ -1,6 +1,8 @@
 // What an agent is made of, and what it does about messages.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -24,30 +26,39 @@ struct Departure {
   std::string why{};
 };
 
+/// What messages go by, by rank.
+struct Links {
+  std::vector<Descriptor> sockets{};
+  std::vector<int> pids{};                 ///< of processes of this host; 0 for others
+  std::unique_ptr<ByteStreams> streams{};  ///< null: none of this host share memory
+  std::vector<int> streamers{};            ///< the number of each among those; -1: it has no stream
+  std::string why_no_streams{};
+};
+
 /// How this process finds the others: what rpc/meeting.hpp has arranged.
 struct Acquaintance {
   int rank = 0;
   std::vector<WorkerInfo> workers{};
-  std::vector<Descriptor> sockets{};
-  std::vector<int> pids{};                ///< of processes of this host; 0 for others
   std::vector<std::size_t> most_bytes{};  ///< that each takes in a message
+  Links links{};
 };
 
 class AgentState : public std::enable_shared_from_this<AgentState> {
  public:
-  explicit AgentState(Acquaintance known, const AgentOptions& options);
+  AgentState(Acquaintance known, const AgentOptions& options);
   ~AgentState();
   AgentState(const AgentState&) = delete;
   AgentState& operator=(const AgentState&) = delete;
 
   /// Begins to serve.
-  void start(std::vector<Descriptor> sockets, const std::vector<int>& pids);
+  void start(Links links);
 
   int rank() const { return rank_; }
   const std::vector<WorkerInfo>& workers() const { return workers_; }
   const WorkerInfo& worker(const Worker& who) const;
   const AgentOptions& options() const { return options_; }
   AgentUse use() const;
+  std::string explain(int rank);
   RefTable& refs() { return refs_; }
   Contexts& contexts() { return contexts_; }
   Engine& engine() { return engine_; }
@@ -63,17 +74,21 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   /// After either: waits for the threads, unless this is one of them.
   void join();
   bool has_ended() const { return ended_.load(); }
+  /// This process was made by fork(), and the agent by the one before.
+  bool is_of_parent() const { return ::getpid() != pid_; }
   bool is_own_thread() const { return Engine::of_this_thread() == &engine_; }
 
   // For calls that are served:
   bool post(int rank, Message message);
   /// What both it and this worker take in a message.
   std::size_t most_bytes(int rank) const;
+  /// Throws ResourceError where more waits to be sent to it than may.
+  void require_reading(int rank);
   void answer(int rank, Message message);
-  void note_answered(int rank);
 
  private:
   void take(int from, Message message);
+  void require_known_ranks(const Message& message) const;
   void note_context(Message& message);
   void serve(int from, Message message);
   void serve_value(int from, const Message& message);
@@ -93,6 +108,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   bool end_if_late(std::uint64_t number);
 
   const int rank_;
+  const pid_t pid_ = ::getpid();
   const std::vector<WorkerInfo> workers_;
   const AgentOptions options_;
   const std::vector<std::size_t> most_bytes_;
@@ -104,7 +120,9 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   mutable std::mutex mutex_;  // of the next two
   std::vector<Departure> departures_;
   std::string end_reason_;
-  Engine engine_;  // last: its threads use the others
+  std::string why_no_streams_;
+  std::atomic<std::size_t> waiting_bytes_{0};  ///< of calls that have come and not begun
+  Engine engine_;                              // last: its threads use the others
 };
 
 using AgentPtr = std::shared_ptr<AgentState>;

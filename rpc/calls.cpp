@@ -28,8 +28,10 @@ hymn::detail::Drive Pending::drive() const {
   return [wait = wait_](Timeout timeout) { wait->until(timeout); };
 }
 
-void CallWait::set_target(std::string what, int rank, std::weak_ptr<AgentState> agent) {
+void CallWait::set_target(std::string what, std::string worker, int rank,
+                          std::weak_ptr<AgentState> agent) {
   what_ = std::move(what);
+  worker_ = std::move(worker);
   rank_ = rank;
   agent_ = std::move(agent);
 }
@@ -65,13 +67,14 @@ void CallWait::until(Timeout timeout) {
     const WaitScope scope;
     block(deadline);
   }
-  if (!is_done())
-    throw TimeoutError(fmt::format("{} has not answered after {:.3f} s", what_,
-                                   std::chrono::duration<double>(timeout.duration()).count()),
-                       timeout.duration(),
-                       {.operation = what_,
-                        .remedy = "wait longer, or look for what holds that worker up",
-                        .missing = {rank_}});
+  if (is_done()) return;
+  const std::string target = fmt::format("{} at {}", what_, worker_);
+  throw TimeoutError(fmt::format("{} has not answered after {:.3f} s", target,
+                                 std::chrono::duration<double>(timeout.duration()).count()),
+                     timeout.duration(),
+                     {.operation = target,
+                      .remedy = "wait longer, or look for what holds that worker up",
+                      .missing = {rank_}});
 }
 
 std::uint64_t CallTable::add(Call call) {

@@ -28,8 +28,8 @@ class CallWait {
   void set_polled(bool polled) { is_polled_ = polled; }
   /// Until it is done, or the deadline has passed, whoever reads the links.
   void block(Deadline deadline);
-  /// For the text of that error: "add at worker1". `agent`: who can be waited with.
-  void set_target(std::string what, int rank, std::weak_ptr<AgentState> agent);
+  /// For the text of that error: "add", "worker1". `agent`: who can be waited with.
+  void set_target(std::string what, std::string worker, int rank, std::weak_ptr<AgentState> agent);
 
  private:
   std::mutex mutex_;
@@ -38,6 +38,7 @@ class CallWait {
   std::atomic<bool> is_polled_{false};
   std::weak_ptr<AgentState> agent_;
   std::string what_;
+  std::string worker_;
   int rank_ = -1;
 };
 

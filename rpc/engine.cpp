@@ -20,6 +20,11 @@ namespace {
 
 constexpr std::uint64_t bell_tag = std::uint64_t{1} << 40;
 constexpr std::uint64_t process_tag = std::uint64_t{1} << 41;
+/// How long who leads looks at streams before it sleeps: somewhat more than to sleep and be woken
+/// costs.
+constexpr Duration patience = std::chrono::microseconds(50);
+/// Nor does it look at nothing else for longer.
+constexpr Duration longest_unseen = std::chrono::milliseconds(1);
 
 Descriptor process_of(int pid) {
   if (pid <= 0 || pid == ::getpid()) return {};
@@ -48,14 +53,16 @@ Engine::Engine(int limit, Events events)
 
 Engine::~Engine() { join(); }
 
-void Engine::add_link(int rank, Descriptor socket, int pid, std::size_t most_bytes) {
+void Engine::add_link(int rank, Descriptor socket, int pid, std::size_t most_bytes, int stream) {
   Neighbour& neighbour = neighbours_[rank];
   neighbour.pid = pid;
   neighbour.process = process_of(pid);
   const auto tag = static_cast<std::uint64_t>(rank);
   if (neighbour.process)
     watch_readable(poll_.number(), neighbour.process.number(), process_tag | tag);
-  neighbour.link = std::make_unique<Link>(std::move(socket), poll_.number(), tag, most_bytes);
+  neighbour.link = std::make_unique<Link>(std::move(socket), poll_.number(), tag, most_bytes,
+                                          stream < 0 ? nullptr : &streams_->with(stream));
+  has_plain_links_ = has_plain_links_ || stream < 0;
 }
 
 void Engine::start() {
@@ -73,15 +80,52 @@ std::size_t Engine::threads() const {
   return threads_.size();
 }
 
+/// Streams first, awake for a while; then asleep, until something tells by a descriptor.
 std::vector<Engine::Arrival> Engine::poll(TimePoint next) {
-  const TimePoint now = std::chrono::steady_clock::now();
+  std::vector<Arrival> arrivals;
+  if (streams_ && streams_->await(is_rung_, patience)) {
+    look_at_streams(arrivals);
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (now - sockets_seen_ >= (has_plain_links_ ? patience : longest_unseen))
+      look_at_sockets(now, arrivals);
+  } else {
+    sleep(next, arrivals);
+  }
+  // Whoever rings later is heard next time: what it rings for is looked at after this.
+  is_rung_ = false;
+  wakes_at_ = 0;  // until deadlines are looked at again
+  return arrivals;
+}
+
+void Engine::look_at_streams(std::vector<Arrival>& arrivals) {
+  for (const auto& [rank, neighbour] : neighbours_)
+    if (neighbour.link->has_stream())
+      take(rank, arrivals, [](Link& link, std::vector<Message>& messages) {
+        link.look_at_stream(messages);
+        return true;
+      });
+}
+
+void Engine::sleep(TimePoint until, std::vector<Arrival>& arrivals) {
+  const struct Waking {
+    Engine& engine;
+    ~Waking() {
+      if (engine.streams_) engine.streams_->end_sleep();
+      engine.is_asleep_ = false;
+    }
+  } waking{*this};
+  is_asleep_ = true;
+  const bool may_sleep = (!streams_ || streams_->begin_sleep()) && !is_rung_;
+  look_at_sockets(may_sleep ? until : TimePoint{}, arrivals);
+}
+
+void Engine::look_at_sockets(TimePoint next, std::vector<Arrival>& arrivals) {
+  const TimePoint now = sockets_seen_ = std::chrono::steady_clock::now();
   const TimePoint until = std::min(next, now + longest_sleep);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
   std::array<epoll_event, 64> events{};
   const int count = ::epoll_wait(poll_.number(), events.data(), static_cast<int>(events.size()),
                                  static_cast<int>(std::max<std::int64_t>(left, 0)));
-  wakes_at_ = 0;  // until deadlines are looked at again
-  std::vector<Arrival> arrivals;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     const std::uint64_t tag = event.data.u64;
@@ -98,16 +142,21 @@ std::vector<Engine::Arrival> Engine::poll(TimePoint next) {
       if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read(rank, arrivals);
     }
   }
-  return arrivals;
 }
 
 void Engine::read(int rank, std::vector<Arrival>& arrivals, bool all) {
+  take(rank, arrivals,
+       [all](Link& link, std::vector<Message>& messages) { return link.read(messages, all); });
+}
+
+/// `take` adds messages of the link, and tells whether more may come.
+void Engine::take(int rank, std::vector<Arrival>& arrivals, const Take& take) {
   Neighbour& neighbour = neighbours_[rank];
   if (neighbour.is_lost || !neighbour.link->is_open()) return;
   std::vector<Message> messages;
   std::string why;
   try {
-    if (!neighbour.link->read(messages, all)) why = "it has closed the connection";
+    if (!take(*neighbour.link, messages)) why = "it has closed the connection";
   } catch (const Error& error) {
     why = error.problem();
   } catch (const std::exception& error) {
@@ -135,6 +184,8 @@ void Engine::note_deadline(TimePoint when) {
 }
 
 void Engine::wake_poll() {
+  is_rung_ = true;
+  if (!is_asleep_) return;
   const std::uint64_t one = 1;
   (void)!::write(bell_.number(), &one, sizeof(one));
 }

@@ -48,8 +48,11 @@ class Engine {
   /// stop() has been called.
   ~Engine();
 
-  /// Before start(). `pid`: of a process of this host whose end is to be seen; 0: none.
-  void add_link(int rank, Descriptor socket, int pid, std::size_t most_bytes);
+  /// Before add_link(): those to the workers of this host that share memory with this one.
+  void use_streams(std::unique_ptr<ByteStreams> streams) { streams_ = std::move(streams); }
+  /// Before start(). `pid`: of a process of this host whose end is to be seen; 0: none. `stream`:
+  /// its number among the streams; -1: it has none.
+  void add_link(int rank, Descriptor socket, int pid, std::size_t most_bytes, int stream);
   void start();
   /// Null for this worker itself.
   Link* link(int rank);
@@ -123,7 +126,12 @@ class Engine {
   bool call_leader(Lock& lock);
   bool keep_standby(Lock& lock);
   std::vector<Arrival> poll(TimePoint next);
+  void look_at_streams(std::vector<Arrival>& arrivals);
+  void sleep(TimePoint until, std::vector<Arrival>& arrivals);
+  void look_at_sockets(TimePoint until, std::vector<Arrival>& arrivals);
   void read(int rank, std::vector<Arrival>& arrivals, bool all = false);
+  using Take = std::function<bool(Link& link, std::vector<Message>& messages)>;
+  void take(int rank, std::vector<Arrival>& arrivals, const Take& take);
   void lose(int rank, std::string why, std::vector<Arrival>& arrivals);
   bool call_helper(Lock& lock);
   void wake_poll();
@@ -132,7 +140,12 @@ class Engine {
   const Events events_;
   Descriptor poll_;
   Descriptor bell_;
+  std::unique_ptr<ByteStreams> streams_;  ///< before the links, which use them; null: none
   std::map<int, Neighbour> neighbours_;
+  bool has_plain_links_ = false;
+  TimePoint sockets_seen_{};  ///< by who leads
+  std::atomic<bool> is_rung_{false};
+  std::atomic<bool> is_asleep_{false};  ///< so that the bell is needed
   std::atomic<TimePoint::rep> wakes_at_{0};
 
   mutable std::mutex mutex_;  // of what follows
@@ -143,6 +156,7 @@ class Engine {
   std::vector<std::thread> threads_;
   bool stopping_ = false;
   int running_ = 0;
+  bool are_quick_ = false;  ///< the last job was
   int idle_ = 0;
   int waiting_ = 0;  ///< in await(), without leading
   Lead lead_ = Lead::nobody;

@@ -21,6 +21,8 @@ constexpr std::size_t most_threads = 2048;
 constexpr Duration shortest_look = std::chrono::microseconds(500);
 constexpr Duration longest_look = std::chrono::milliseconds(100);
 constexpr Duration drowsy_look = std::chrono::milliseconds(2);
+/// To wake a thread for a job that takes less costs more than the job.
+constexpr Duration quick_job = std::chrono::microseconds(20);
 
 std::atomic<std::uint64_t> last_term{0};
 
@@ -115,12 +117,16 @@ void Engine::run_job(Lock& lock) {
   jobs_.pop_front();
   ++running_;
   role.runs = true;
-  if (has_job()) (void)call_helper(lock);
+  // Where one was quick the others probably are, too; if not, who stands by takes the next.
+  if (has_job() && !(leads() && are_quick_)) (void)call_helper(lock);
   if (!stands_by_ && !leads()) (void)keep_standby(lock);
   lock.unlock();
+  const TimePoint began = std::chrono::steady_clock::now();
   job();
   job = nullptr;
+  const bool was_quick = std::chrono::steady_clock::now() - began < quick_job;
   lock.lock();
+  are_quick_ = was_quick;
   role.runs = false;
   --running_;
 }

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -180,6 +181,25 @@ ErrorWire described(const std::exception_ptr& error, const RemoteOrigin& here) {
   return wire;
 }
 
+void cut(std::string& text, std::size_t most) {
+  if (text.size() <= most) return;
+  const std::string mark = fmt::format(" […, {} bytes]", text.size());
+  std::size_t kept = most - mark.size();
+  // Not in the middle of a letter.
+  while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xc0) == 0x80) --kept;
+  text.resize(kept);
+  text += mark;
+}
+
+/// To most_error_bytes.
+void cut(ErrorWire& wire) {
+  cut(wire.text, most_error_bytes / 2);
+  for (std::string* text : {&wire.type, &wire.group, &wire.operation, &wire.remedy, &wire.backend,
+                            &wire.worker, &wire.function, &wire.site})
+    cut(*text, most_error_bytes / 32);
+  wire.missing.resize(std::min(wire.missing.size(), most_error_bytes / 8 / sizeof(int)));
+}
+
 ErrorContext context_of(const ErrorWire& wire) {
   ErrorContext context{.rank = wire.rank,
                        .group = wire.group,
@@ -234,7 +254,9 @@ void add_error(const std::type_info& type, const std::type_info& thrown, std::st
 }
 
 Packed pack_error(const std::exception_ptr& error, const RemoteOrigin& here) {
-  return pack(described(error, here));
+  ErrorWire wire = described(error, here);
+  cut(wire);
+  return pack(wire);
 }
 
 std::exception_ptr unpack_error(Packed& packed) {

@@ -1,11 +1,15 @@
 // Exceptions as bytes, and back.
 #pragma once
 
+#include <cstddef>
 #include <exception>
 
 #include "hymn/rpc_call.hpp"
 
 namespace hymn::rpc::detail {
+
+/// What an error fits into, for it is cut where it is longer. No worker takes less.
+inline constexpr std::size_t most_error_bytes = std::size_t{32} << 10;
 
 /// `here`: this worker, and the function that has thrown. What comes from further away keeps its
 /// origin.

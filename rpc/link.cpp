@@ -7,14 +7,28 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
 #include <utility>
 
+#include "hymn/error.hpp"
 #include "hymn/timeout.hpp"
 
 namespace hymn::rpc::detail {
+namespace {
 
-Link::Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_bytes)
-    : socket_(std::move(socket)), poll_(poll), tag_(tag), reader_(most_bytes) {
+/// Who writes has room again after so many bytes.
+constexpr std::size_t most_passed = std::size_t{32} << 10;
+/// Reads in a row of what only wakes.
+constexpr int most_hearings = 8;
+
+}  // namespace
+
+Link::Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_bytes,
+           ByteStream* stream)
+    : socket_(std::move(socket)), poll_(poll), tag_(tag), stream_(stream), reader_(most_bytes) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = tag_;
@@ -41,24 +55,94 @@ void Link::flush() {
 void Link::write_some(std::vector<OutMessage>& done) {
   while (!queue_.empty() && is_open()) {
     OutMessage& first = queue_.front();
-    std::array<iovec, 64> pieces{};
-    msghdr header{};
-    header.msg_iov = pieces.data();
-    header.msg_iovlen = first.pieces(pieces);
-    const ssize_t sent = ::sendmsg(socket_.number(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      // A broken connection is told by the one that reads.
-      watch(errno == EAGAIN);
-      return;
-    }
-    first.advance(static_cast<std::size_t>(sent));
-    queued_bytes_ -= static_cast<std::size_t>(sent);
+    const std::size_t sent = write(first);
+    if (sent == 0) return;
+    first.advance(sent);
+    queued_bytes_ -= sent;
     if (first.left() > 0) continue;
     done.push_back(std::move(first));
     queue_.pop_front();
   }
-  watch(false);
+  if (stream_ != nullptr)
+    stream_->want_no_room();
+  else
+    watch(false);
+}
+
+std::size_t Link::write(const OutMessage& message) {
+  std::array<iovec, 64> pieces{};
+  const std::span<iovec> some = std::span(pieces).first(message.pieces(pieces));
+  return stream_ != nullptr ? write_to_stream(some) : write_to_socket(some);
+}
+
+std::size_t Link::write_to_socket(std::span<iovec> pieces) {
+  msghdr header{};
+  header.msg_iov = pieces.data();
+  header.msg_iovlen = pieces.size();
+  for (;;) {
+    const ssize_t sent = ::sendmsg(socket_.number(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) return static_cast<std::size_t>(sent);
+    if (sent < 0 && errno == EINTR) continue;
+    // A broken connection is told by the one that reads.
+    watch(sent < 0 && errno == EAGAIN);
+    return 0;
+  }
+}
+
+std::size_t Link::write_to_stream(std::span<const iovec> pieces) {
+  std::size_t written = stream_->write(pieces);
+  // Once more, and no more often, whatever the other end does to its counters.
+  if (written == 0 && stream_->want_room()) written = stream_->write(pieces);
+  if (written > 0 && stream_->must_wake()) wake_other();
+  return written;
+}
+
+/// Where it takes no more, there are bytes that it has not read, which wake it as well.
+void Link::wake_other() {
+  const std::byte one{1};
+  (void)!::send(socket_.number(), &one, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Link::look_at_stream(std::vector<Message>& arrived) {
+  if (!is_open()) return;
+  if (stream_->has_wanted_room()) flush();
+  take_from_stream(arrived);
+}
+
+/// No more than was there when it began, or little more: who is read from may go on writing.
+void Link::take_from_stream(std::vector<Message>& arrived) {
+  for (std::size_t left = stream_->capacity(); left > 0;) {
+    const std::span<const std::byte> come = stream_->come();
+    if (come.empty()) return;
+    const auto piece = come.first(std::min({come.size(), most_passed, left}));
+    reader_.feed(piece, arrived);
+    stream_->pass(piece.size());
+    if (stream_->must_wake_for_room()) wake_other();
+    left -= piece.size();
+  }
+}
+
+bool Link::read(std::vector<Message>& arrived, bool all) {
+  if (stream_ == nullptr) return reader_.read(socket_.number(), arrived, all);
+  std::string failure;
+  const bool goes_on = hear_wake_ups(failure);
+  // What was written before the end comes first.
+  take_from_stream(arrived);
+  if (!failure.empty()) throw NetworkError(failure);
+  return goes_on;
+}
+
+/// False: the other end has closed, or `failure` has come.
+bool Link::hear_wake_ups(std::string& failure) {
+  std::array<std::byte, 256> bytes{};
+  for (int turn = 0; turn < most_hearings; ++turn) {
+    const ssize_t got = ::recv(socket_.number(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got > 0 || errno == EINTR) continue;
+    if (errno != EAGAIN) failure = std::strerror(errno);
+    return errno == EAGAIN;
+  }
+  return true;
 }
 
 void Link::watch(bool writable) {
@@ -77,6 +161,7 @@ void Link::close() {
   // The number stays taken until nobody can use it any more.
   ::epoll_ctl(poll_, EPOLL_CTL_DEL, socket_.number(), nullptr);
   ::shutdown(socket_.number(), SHUT_RDWR);
+  if (stream_ != nullptr) stream_->close();
   dropped.swap(queue_);
   queued_bytes_ = 0;
 }
@@ -87,7 +172,10 @@ void Link::drain(TimePoint deadline) {
         deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return;
     pollfd waited{socket_.number(), POLLOUT, 0};
-    ::poll(&waited, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 50)));
+    if (stream_ != nullptr)
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    else
+      ::poll(&waited, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 50)));
     flush();
   }
 }

@@ -1,34 +1,40 @@
-// The connection to one other worker.
+// The connection to one other worker: a socket, or, on one host, streams in shared memory, beside
+// which the socket wakes who sleeps and shows the end.
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/descriptor.hpp"
 #include "hymn/timeout.hpp"
+#include "p2p/shm/byte_streams.hpp"
 #include "rpc/message.hpp"
 
 namespace hymn::rpc::detail {
 
-/// Anybody sends; what the socket does not take at once is sent when it can, by who runs the poll.
-/// Only one thread at a time reads.
+/// Anybody sends; what is not taken at once is sent when it can be, by who runs the poll. Only one
+/// thread at a time reads.
 class Link {
  public:
-  /// `poll`: an epoll, which tells of this socket with `tag`.
-  Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_bytes);
+  /// `poll`: an epoll, which tells of this socket with `tag`. `stream`: null where there is none.
+  Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_bytes, ByteStream* stream);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
+  bool has_stream() const { return stream_ != nullptr; }
+
   /// Does not wait. False: it is closed.
   bool send(Message message);
-  /// The socket takes more.
+  /// More may be taken.
   void flush();
-  /// As MessageReader::read().
-  bool read(std::vector<Message>& arrived, bool all) {
-    return reader_.read(socket_.number(), arrived, all);
-  }
+  /// What the stream brings, up to a bound; flushes. Throws as MessageReader::feed().
+  void look_at_stream(std::vector<Message>& arrived);
+  /// The socket has something to say. As MessageReader::read().
+  bool read(std::vector<Message>& arrived, bool all = false);
 
   std::size_t queued_bytes() const { return queued_bytes_.load(std::memory_order_relaxed); }
   bool is_open() const { return is_open_.load(std::memory_order_relaxed); }
@@ -42,15 +48,23 @@ class Link {
   /// `done`: gets what has been sent, which must not go while the lock is held: what belongs to a
   /// message may send others when it goes.
   void write_some(std::vector<OutMessage>& done);
+  /// Some of it; 0: no more is taken now, and somebody will tell when it is.
+  std::size_t write(const OutMessage& message);
+  std::size_t write_to_socket(std::span<iovec> pieces);
+  std::size_t write_to_stream(std::span<const iovec> pieces);
+  void take_from_stream(std::vector<Message>& arrived);
+  bool hear_wake_ups(std::string& failure);
   void watch(bool writable);
+  void wake_other();
 
   Descriptor socket_;
   int poll_;
   std::uint64_t tag_;
+  ByteStream* stream_;
   MessageReader reader_;
   std::atomic<bool> is_open_{true};
   std::atomic<std::size_t> queued_bytes_{0};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of what follows, and of writing
   std::deque<OutMessage> queue_;
   bool is_watched_ = false;  ///< for room to write
 };

@@ -100,10 +100,7 @@ void OutMessage::advance(std::size_t bytes) {
   left_ -= bytes;
 }
 
-MessageReader::MessageReader(std::size_t most_bytes)
-    : most_bytes_(most_bytes), stock_(stock_bytes) {
-  begin();
-}
+MessageReader::MessageReader(std::size_t most_bytes) : most_bytes_(most_bytes) { begin(); }
 
 void MessageReader::begin() {
   message_ = Message{};
@@ -112,9 +109,10 @@ void MessageReader::begin() {
 }
 
 bool MessageReader::read(int socket, std::vector<Message>& arrived, bool all) {
+  stock_.resize(stock_bytes);
   for (int turn = 0; all || turn < most_reads; ++turn) {
     // A large part goes to its place at once.
-    const bool is_direct = begin_ == end_ && open_.front().size() >= stock_.size();
+    const bool is_direct = open_.front().size() >= stock_.size();
     const std::span<std::byte> to = is_direct ? open_.front() : std::span(stock_);
     const ssize_t got = ::recv(socket, to.data(), to.size(), 0);
     if (got == 0) return false;
@@ -124,31 +122,26 @@ bool MessageReader::read(int socket, std::vector<Message>& arrived, bool all) {
       throw NetworkError(std::strerror(errno));
     }
     const auto bytes = static_cast<std::size_t>(got);
-    if (is_direct) {
-      open_.front() = open_.front().subspan(bytes);
-    } else {
-      begin_ = 0;
-      end_ = bytes;
-    }
-    digest(arrived);
+    if (is_direct) open_.front() = open_.front().subspan(bytes);
+    feed(is_direct ? std::span<const std::byte>() : to.first(bytes), arrived);
     if (!all && !is_direct && bytes < stock_.size()) return true;  // that was all
   }
   return true;
 }
 
-void MessageReader::digest(std::vector<Message>& arrived) {
+void MessageReader::feed(std::span<const std::byte> bytes, std::vector<Message>& arrived) {
   for (;;) {
     while (!open_.empty() && open_.front().empty()) open_.pop_front();
     if (open_.empty()) {
       next_stage(arrived);
       continue;
     }
-    if (begin_ == end_) return;
+    if (bytes.empty()) return;
     std::span<std::byte>& to = open_.front();
-    const std::size_t bytes = std::min(to.size(), end_ - begin_);
-    std::copy_n(stock_.begin() + static_cast<std::ptrdiff_t>(begin_), bytes, to.begin());
-    begin_ += bytes;
-    to = to.subspan(bytes);
+    const std::size_t now = std::min(to.size(), bytes.size());
+    std::memcpy(to.data(), bytes.data(), now);
+    bytes = bytes.subspan(now);
+    to = to.subspan(now);
   }
 }
 

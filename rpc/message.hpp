@@ -104,20 +104,21 @@ class OutMessage {
   std::size_t left_ = 0;
 };
 
-/// Takes messages from a socket.
+/// Makes messages of bytes.
 class MessageReader {
  public:
   explicit MessageReader(std::size_t most_bytes);
 
+  /// The next bytes, however many. Throws NetworkError where they are of no message.
+  void feed(std::span<const std::byte> bytes, std::vector<Message>& arrived);
   /// Reads what is there, up to a bound unless `all` is wanted. False: the other end has closed.
-  /// Throws NetworkError where the connection fails, or what comes is no message.
+  /// Throws NetworkError where the connection fails, too.
   bool read(int socket, std::vector<Message>& arrived, bool all = false);
 
  private:
   enum class Stage : unsigned char { head, prefix, payload };
 
   void begin();
-  void digest(std::vector<Message>& arrived);
   void next_stage(std::vector<Message>& arrived);
   void take_head();
   void take_prefix();
@@ -127,9 +128,7 @@ class MessageReader {
   Message message_;
   std::vector<std::byte> prefix_;
   std::deque<std::span<std::byte>> open_;  ///< where the next bytes belong
-  std::vector<std::byte> stock_;           ///< read ahead
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
+  std::vector<std::byte> stock_;           ///< what is read from a socket
 };
 
 }  // namespace hymn::rpc::detail

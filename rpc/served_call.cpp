@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "hymn/error.hpp"
 #include "rpc/errors.hpp"
 
 namespace hymn::rpc::detail {
@@ -76,17 +77,25 @@ void ServedCall::send(MessageKind kind, Packed packed) {
   message.head.call = call_;
   message.packed = std::move(packed);
   try {
-    require_sendable(message, agent_->most_bytes(caller_));
-  } catch (const UsageError& error) {
+    // An error is small, and the least that a caller can be told.
+    if (kind == MessageKind::response) {
+      require_sendable(message, agent_->most_bytes(caller_));
+      agent_->require_reading(caller_);
+    }
+  } catch (const Error& error) {
     message.head.kind = MessageKind::failure;
-    message.packed =
-        pack_error(std::make_exception_ptr(UsageError(
-                       fmt::format("the result of {} cannot be sent: {}", name_, error.problem()),
-                       {.remedy = error.context().remedy})),
-                   origin());
+    message.packed = pack_error(
+        error.kind() == ErrorKind::resource ? std::current_exception() : unsendable(error),
+        origin());
   }
   kept_.reset();
   agent_->answer(caller_, std::move(message));
+}
+
+std::exception_ptr ServedCall::unsendable(const Error& error) const {
+  return std::make_exception_ptr(
+      UsageError(fmt::format("the result of {} cannot be sent: {}", name_, error.problem()),
+                 {.remedy = error.context().remedy}));
 }
 
 void ServedCall::give_when_made(const std::shared_ptr<OwnedValue>& value, bool is_copied) {

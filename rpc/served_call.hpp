@@ -27,6 +27,7 @@ class ServedCall final : public Answer {
 
  private:
   void send(MessageKind kind, Packed packed);
+  std::exception_ptr unsendable(const Error& error) const;
   RemoteOrigin origin() const;
 
   AgentPtr agent_;

@@ -37,9 +37,11 @@ struct AgentOptions {
   /// Calls that are carried out at the same time. Those that wait for calls of their own do not
   /// count.
   int threads = 16;
-  /// In one message; a larger one is refused where it is sent.
+  /// In one message, 64 KB at least; a larger one is refused where it is sent.
   std::size_t max_message_bytes = std::size_t{4} << 30;
-  /// That wait to be sent to one worker: further calls of it throw ResourceError.
+  /// That wait to be sent to one worker: further calls of it throw ResourceError, and so end calls
+  /// of its own whose results would wait. Of calls that wait to be carried out as many: further
+  /// ones are answered by ResourceError.
   std::size_t max_queued_bytes = std::size_t{1} << 30;
 };
 
@@ -129,6 +131,8 @@ class HYMN_API Agent {
   WorkerInfo worker(const Worker& who) const;
   const AgentOptions& options() const;
   AgentUse use() const;
+  /// What messages to that worker go by, and why: "shared memory".
+  std::string explain(const Worker& to) const;
 
   /// Calls a function that `to` has registered, and gives its result. The future fails with what
   /// the function has thrown there, as an object of the same type that is a RemoteOrigin, too;

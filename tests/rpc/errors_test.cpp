@@ -28,6 +28,9 @@ const auto fail = rpc::register_function("test.fail", [](const std::string& how)
   if (how == "own") throw OwnError("mine");
   if (how == "unknown") throw UnknownError("nobody's");
   if (how == "number") throw 7;
+  if (how == "long") throw std::out_of_range(std::string(std::size_t{3} << 20, 'x'));
+  if (how == "long remedy")
+    throw StoreError("no such key", {.remedy = std::string(std::size_t{3} << 20, 'x')});
   if (how == "store") throw StoreError("no such key", {.remedy = "set it"});
   if (how == "code") throw BackendError("it broke", "NCCL", 5);
   if (how == "timeout") throw TimeoutError("too slow", std::chrono::seconds(3), {.missing = {2}});
@@ -91,6 +94,20 @@ RANK_TEST(RpcErrors, KeepWhatTheySay) {
     EXPECT_THAT(error.context().missing, testing::ElementsAre(2));
   }
   agent.shutdown();
+}
+
+/// A caller takes messages that are smaller than some texts.
+RANK_TEST(RpcErrors, AreCutWhereTheyAreLong) {
+  rpc::AgentOptions options;
+  options.max_message_bytes = std::size_t{64} << 10;
+  rpc::Agent agent = make_agent(world, options);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    expect_thrown<std::out_of_range>(agent, rank, "long", "[…, 3145728 bytes]");
+    expect_thrown<StoreError>(agent, rank, "long remedy", "[…, 3145728 bytes]");
+  }
+  agent.shutdown();
+  options.max_message_bytes = 1000;
+  EXPECT_THROW(make_agent(world, options), UsageError);
 }
 
 template <class E>

@@ -11,15 +11,12 @@
 #include <random>
 #include <thread>
 
-#include "hymn/rpc.hpp"
-#include "tests/support/child.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/rpc/worker_processes.hpp"
 
 namespace hymn::test {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 const auto echo = rpc::register_function("fault.echo", [](int value) { return value; });
 const auto sleep_long = rpc::register_function(
@@ -54,54 +51,6 @@ const auto use_later =
 /// Through a worker between.
 const auto end_behind = rpc::register_function(
     "fault.end_behind", [](int rank) { rpc::Agent::current().rpc_sync(rank, end_here); });
-
-/// Worker processes that meet in a file. Each runs its body; a complaint is what it returns.
-class Workers {
- public:
-  using Body = std::function<std::string(rpc::Agent&)>;
-
-  void add(Body body) { bodies_.push_back(std::move(body)); }
-  void start() {
-    const std::string file = folder_.path("store");
-    const int size = static_cast<int>(bodies_.size());
-    for (int rank = 0; rank < size; ++rank)
-      children_.push_back(std::make_unique<Child>([this, file, rank, size] {
-        const auto store = std::make_shared<FileStore>(file);
-        rpc::Agent agent =
-            rpc::Agent::over(store, "worker" + std::to_string(rank), rank, size, options);
-        return bodies_[static_cast<std::size_t>(rank)](agent);
-      }));
-  }
-  Child& child(int rank) { return *children_[static_cast<std::size_t>(rank)]; }
-  std::string report(int rank) { return child(rank).report(); }
-
-  rpc::AgentOptions options{.timeout = 20s, .init_timeout = 20s};
-
- private:
-  TemporaryFolder folder_;
-  std::vector<Body> bodies_;
-  std::vector<std::unique_ptr<Child>> children_;
-};
-
-std::string serve(rpc::Agent& agent) {
-  agent.shutdown();
-  return "";
-}
-
-/// Of a call that must fail with PeerError, naming the rank, soon.
-std::string lost_soon(const std::function<void()>& call, int rank) {
-  const auto started = Clock::now();
-  try {
-    call();
-    return "the call was answered";
-  } catch (const PeerError& error) {
-    if (error.context().missing != std::vector<int>{rank}) return error.what();
-    if (Clock::now() - started > 5s) return "it took too long";
-    return "";
-  } catch (const std::exception& error) {
-    return std::string("another error: ") + error.what();
-  }
-}
 
 TEST(RpcFaults, ACalleeThatDiesFailsItsCallsAtOnce) {
   Workers workers;

@@ -1,0 +1,141 @@
+// What waits for a worker that is slow, or that reads nothing, has a bound; both ends go on.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/rpc/worker_processes.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t bound = std::size_t{4} << 20;
+
+const auto bounds_pid = rpc::register_function("bounds.pid", [] { return int{::getpid()}; });
+const auto bounds_keep = rpc::register_function("bounds.keep", [](const rpc::Buffer& given) {
+  std::this_thread::sleep_for(5ms);
+  return std::uint64_t{given.size()};
+});
+const auto bounds_make =
+    rpc::register_function("bounds.make", [](std::uint64_t bytes) { return rpc::Buffer(bytes); });
+const auto bounds_flood = rpc::register_function("bounds.flood", [](int rank, int calls) {
+  rpc::Agent agent = rpc::Agent::current();
+  std::vector<Future<std::uint64_t>> sizes;
+  for (int i = 0; i < calls; ++i)
+    sizes.push_back(agent.rpc_async(rank, bounds_keep, rpc::Buffer(std::size_t{1} << 20)));
+  std::uint64_t sum = 0;
+  for (const auto& size : sizes) sum += size.get();
+  return sum;
+});
+
+struct Outcomes {
+  int answered = 0;
+  int refused = 0;
+  std::string other{};
+
+  template <class T>
+  void add(const Future<T>& call) {
+    try {
+      (void)call.get();
+      ++answered;
+    } catch (const ResourceError&) {
+      ++refused;
+    } catch (const std::exception& error) {
+      other = error.what();
+    }
+  }
+  std::string judge() const {
+    if (!other.empty()) return other;
+    if (answered == 0 || refused == 0)
+      return std::to_string(answered) + " answered, " + std::to_string(refused) + " refused";
+    return "";
+  }
+};
+
+TEST(RpcBounds, CallsThatWaitToBeCarriedOut) {
+  Workers workers;
+  workers.options.threads = 1;
+  workers.options.max_queued_bytes = bound;
+  workers.add([](rpc::Agent& agent) {
+    const rpc::Buffer part(std::size_t{256} << 10);
+    std::vector<Future<std::uint64_t>> calls;
+    for (int i = 0; i < 100; ++i) {
+      try {
+        calls.push_back(agent.rpc_async(1, bounds_keep, part));
+      } catch (const ResourceError&) {  // they wait here
+        std::this_thread::sleep_for(1ms);
+      }
+    }
+    Outcomes outcomes;
+    for (const auto& call : calls) outcomes.add(call);
+    std::string said = outcomes.judge();
+    if (agent.rpc_sync(1, bounds_keep, part) != part.size()) said = "it does not go on";
+    agent.shutdown();
+    return said;
+  });
+  workers.add(serve);
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
+}
+
+TEST(RpcBounds, ResultsThatNobodyReads) {
+  Workers workers;
+  workers.options.max_queued_bytes = bound;
+  workers.add([](rpc::Agent& agent) {
+    (void)agent.rpc_sync(1, bounds_pid);
+    std::vector<Future<rpc::Buffer>> calls;
+    for (int i = 0; i < 64; ++i)
+      calls.push_back(agent.rpc_async(1, bounds_make, std::uint64_t{1} << 20));
+    ::raise(SIGSTOP);
+    Outcomes outcomes;
+    for (const auto& call : calls) outcomes.add(call);
+    std::string said = outcomes.judge();
+    if (agent.rpc_sync(1, bounds_make, std::uint64_t{10}).size() != 10) said = "it does not go on";
+    agent.shutdown();
+    return said;
+  });
+  workers.add(serve);
+  workers.add([](rpc::Agent& agent) {
+    const int pid = agent.rpc_sync(0, bounds_pid);
+    std::this_thread::sleep_for(500ms);
+    ::kill(pid, SIGCONT);
+    agent.shutdown();
+    return std::string();
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
+  EXPECT_EQ(workers.report(2), "");
+}
+
+/// Both send more than any road holds at once, and neither reads for the sake of the other.
+TEST(RpcBounds, TwoThatSendMuchToEachOther) {
+  for (const char* const path : {"", "^shm"}) {
+    Workers workers;
+    workers.set_up = [path](int) { ::setenv("HYMN_PATH", path, 1); };
+    const auto flood = [](rpc::Agent& agent) -> std::string {
+      const int other = 1 - agent.self().rank;
+      const auto there = agent.rpc_async(other, bounds_flood, agent.self().rank, 40);
+      std::string said;
+      if (agent.rpc_sync(agent.self().rank, bounds_flood, other, 40) != 40u << 20 ||
+          there.get() != 40u << 20)
+        said = "something is missing";
+      agent.shutdown();
+      return said;
+    };
+    workers.add(flood);
+    workers.add(flood);
+    workers.start();
+    EXPECT_EQ(workers.report(0), "") << path;
+    EXPECT_EQ(workers.report(1), "") << path;
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test
