@@ -138,6 +138,8 @@ bool Link::hear_wake_ups(std::string& failure) {
   for (int turn = 0; turn < most_hearings; ++turn) {
     const ssize_t got = ::recv(socket_.number(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (got == 0) return false;
+    // Less than there was room for was all; an end behind it is told by the next poll.
+    if (got > 0 && got < static_cast<ssize_t>(bytes.size())) return true;
     if (got > 0 || errno == EINTR) continue;
     if (errno != EAGAIN) failure = std::strerror(errno);
     return errno == EAGAIN;

@@ -236,7 +236,7 @@ class RpcPhases : public testing::TestWithParam<Case> {};
 TEST_P(RpcPhases, CallersHearOfIt) {
   const auto [road, phase, fault] = GetParam();
   Workers workers;
-  workers.set_up = [road = road](int) { take_road(road); };
+  workers.set_up = [taken = road](int) { take_road(taken); };
   workers.add([&](rpc::Agent& agent) {
     const std::string by = agent.explain(1);
     if ((by == "shared memory") != (road == Road::shared_memory)) return "messages go by " + by;
