@@ -134,12 +134,13 @@ const std::vector<std::vector<std::byte>>& example_bytes() {
 
 /// What came, of an input that is a list.
 std::vector<std::byte> made_of(std::span<const std::uint8_t> list) {
+  constexpr int most_messages = 16;  // so that many lists are tried, rather than long ones
   std::vector<std::byte> bytes;
-  while (list.size() >= 2 && bytes.size() < most_bytes) {
+  for (int i = 0; i < most_messages && list.size() >= 2; ++i) {
     auto example = example_bytes()[list[0] % example_bytes().size()];
     const std::size_t changes = list[1] % 16;
     list = list.subspan(2);
-    for (std::size_t i = 0; i < changes && list.size() >= 3; ++i, list = list.subspan(3))
+    for (std::size_t j = 0; j < changes && list.size() >= 3; ++j, list = list.subspan(3))
       example[(list[0] + 256u * list[1]) % example.size()] = static_cast<std::byte>(list[2]);
     bytes.insert(bytes.end(), example.begin(), example.end());
   }
