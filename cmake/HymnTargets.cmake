@@ -28,15 +28,16 @@ function(hymn_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${HYMN_UNITY} UNITY_BUILD_BATCH_SIZE ${batch})
 endfunction()
 
-# hymn_add_room(NAME base [OWN_LIBRARY] SOURCES … [SMALL …] [ROOMS …] [LINKS …])
+# hymn_add_room(NAME base [OWN_LIBRARY] SOURCES … [SMALL …] [MPI …] [ROOMS …] [LINKS …])
 #
 # The static library hymn_<name>, of which libhymn.so is made; or, with OWN_LIBRARY, the shared one
 # libhymn-<name>.so above that, which uses what is public of it. SMALL are sources that work when a job
 # begins, has failed or is asked about, or that wait for a network: what counts is how large they are.
+# MPI are those that include <mpi.h>: all others are the same whichever MPI there is.
 # ROOMS are the rooms whose headers it includes, which scripts/check-rooms holds against its real
 # includes; LINKS are third-party libraries.
 function(hymn_add_room)
-  cmake_parse_arguments(PARSE_ARGV 0 room "OWN_LIBRARY" "NAME" "ROOMS;SOURCES;SMALL;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 0 room "OWN_LIBRARY" "NAME" "ROOMS;SOURCES;SMALL;MPI;LINKS")
   set(target hymn_${room_NAME})
   if(room_OWN_LIBRARY)
     set(room_ROOMS hymn)
@@ -45,6 +46,15 @@ function(hymn_add_room)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME hymn-${room_NAME} EXPORT_NAME ${room_NAME}
                                                VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
     hymn_set_up_room(${target})
+    if(room_MPI)
+      set(room_LANGUAGE CXX)
+      if(room_SOURCES MATCHES "\\.f90")
+        set(room_LANGUAGE Fortran)
+      endif()
+      hymn_add_part(mpi "${room_MPI}")
+      set_target_properties(${target} PROPERTIES LINKER_LANGUAGE ${room_LANGUAGE})
+      hymn_again_over_mpich()
+    endif()
     return()
   endif()
   list(TRANSFORM room_ROOMS PREPEND hymn_)
@@ -52,28 +62,41 @@ function(hymn_add_room)
   if(NOT room_NAME STREQUAL "base")
     list(APPEND room_ROOMS hymn_base)
   endif()
-  add_library(${target} STATIC ${room_SOURCES})
-  hymn_set_up_room(${target})
-  set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})
   # These are small sources altogether.
   if(room_NAME MATCHES "^(control|gpu|topology)$")
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+    set(room_OPTION $<$<CONFIG:Release>:-Os>)
   endif()
   # Decides, and computes nothing: -O3 would make it larger, and no faster.
   if(room_NAME MATCHES "^(base|recorder|runtime)$")
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
+    set(room_OPTION $<$<CONFIG:Release>:-O2>)
+  endif()
+  add_library(${target} STATIC ${room_SOURCES})
+  hymn_set_up_room(${target})
+  target_compile_options(${target} PRIVATE ${room_OPTION})
+  set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})
+  set_property(GLOBAL APPEND PROPERTY HYMN_THIRD_PARTY ${room_LINKS})
+  # Targets of their own, as CMake unites only sources that have the options of their target.
+  if(room_MPI)
+    hymn_add_part(mpi "${room_MPI}")
+    set_property(GLOBAL APPEND PROPERTY HYMN_SPEAKS_MPI ${target}_mpi)
+    hymn_again_over_mpich()
   endif()
   if(room_SMALL)
-    # A target of its own, as CMake unites only sources that have the options of their target.
-    add_library(${target}_small OBJECT ${room_SMALL})
-    hymn_set_up_room(${target}_small)
-    target_compile_options(${target}_small PRIVATE $<$<CONFIG:Release>:-Os>)
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_small>)
+    set(room_OPTION $<$<CONFIG:Release>:-Os>)
+    hymn_add_part(small "${room_SMALL}")
     set_property(GLOBAL APPEND PROPERTY HYMN_SMALL ${target}_small)
   endif()
 endfunction()
 
-# hymn_set_up_room(TARGET): all sources of a room, or the small ones. Reads the arguments of
+# hymn_add_part(PART SOURCES): these sources of the room, as the objects hymn_<name>_<part>.
+macro(hymn_add_part part sources)
+  add_library(${target}_${part} OBJECT ${sources})
+  hymn_set_up_room(${target}_${part})
+  target_compile_options(${target}_${part} PRIVATE ${room_OPTION})
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${part}>)
+endmacro()
+
+# hymn_set_up_room(TARGET): all sources of a room, or a part of them. Reads the arguments of
 # hymn_add_room.
 macro(hymn_set_up_room target)
   # Includes are written from the root of the repository: "base/config.hpp".
@@ -89,27 +112,34 @@ macro(hymn_set_up_room target)
   hymn_precompile_sanitized(${target})
 endmacro()
 
-# libhymn.so, made of the objects of all rooms: only what HYMN_API marks, and is hymn's by its name
-# (hymn.map), can be seen from outside.
+# libhymn.so, made of the objects of all rooms.
 function(hymn_add_library)
   get_property(rooms GLOBAL PROPERTY HYMN_ROOMS)
   get_property(small GLOBAL PROPERTY HYMN_SMALL)
-  set(objects ${rooms} ${small})
-  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
-  add_library(hymn SHARED ${objects})
+  get_property(speaks_mpi GLOBAL PROPERTY HYMN_SPEAKS_MPI)
+  hymn_link_rooms(hymn ${rooms} ${small} ${speaks_mpi})
   add_library(hymn::hymn ALIAS hymn)
   # The archives add nothing to their objects: they bring in the third-party libraries of the rooms.
-  target_link_libraries(hymn PUBLIC hymn_headers PRIVATE hymn_flags ${rooms})
-  set_target_properties(hymn PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
-                                        SOVERSION ${PROJECT_VERSION_MAJOR})
+  target_link_libraries(hymn PRIVATE ${rooms})
+  target_link_libraries(hymn_mpi INTERFACE hymn MPI::MPI_C)
+  hymn_add_library_over_mpich(${rooms} ${small})
+endfunction()
+
+# hymn_link_rooms(NAME ROOM …): a libhymn.so of what these rooms, and parts of rooms, have compiled: only
+# what HYMN_API marks, and is hymn's by its name (hymn.map), can be seen from outside.
+function(hymn_link_rooms name)
+  list(TRANSFORM ARGN REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  add_library(${name} SHARED ${objects})
+  target_link_libraries(${name} PUBLIC hymn_headers PRIVATE hymn_flags)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                                           SOVERSION ${PROJECT_VERSION_MAJOR})
   # Its threads and exit handlers outlive a dlclose.
   # Names of what a source has for itself alone are a tenth of the file: debuggers find them in other
   # builds.
-  target_link_options(hymn PRIVATE LINKER:-z,nodelete LINKER:--gc-sections
-                                   $<$<CONFIG:Release>:LINKER:--discard-all>
-                                   "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/hymn.map")
-  set_property(TARGET hymn APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/hymn.map")
-  target_link_libraries(hymn_mpi INTERFACE hymn MPI::MPI_C)
+  target_link_options(${name} PRIVATE LINKER:-z,nodelete LINKER:--gc-sections
+                                      $<$<CONFIG:Release>:LINKER:--discard-all>
+                                      "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/hymn.map")
+  set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/hymn.map")
 endfunction()
 
 # Settings of all programs, tests included. In sanitized builds libhymn.so needs the C++ half of the

@@ -3,7 +3,8 @@
 # One ctest is one run of one program. Every ctest has a timeout and at least one label: unit,
 # gpu (what needs one, and passes without unless HYMN_REQUIRE_GPU=1), threads (what the
 # ThreadSanitizer build runs), mpi, large, c, fortran and programs (what is started as a user starts it;
-# sanitized builds leave both out), launchers, fault, house, package; full marks the long campaigns
+# sanitized builds leave both out), launchers, fault, house, package, mpich (a few tests over MPICH beside
+# the MPI that hymn is built for, tests/mpich); full marks the long campaigns
 # that only scripts/test --full runs. For each label L the target hymn_tests_L builds the programs it
 # needs.
 
@@ -19,7 +20,7 @@ if(HYMN_SANITIZE)
   set(hymn_test_optimisation -O0)
 endif()
 
-foreach(label IN ITEMS unit gpu threads mpi c fortran programs launchers fault house package full)
+foreach(label IN ITEMS unit gpu threads mpi c fortran programs launchers fault house package mpich full)
   add_custom_target(hymn_tests_${label})
 endforeach()
 

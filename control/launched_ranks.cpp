@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -16,8 +17,18 @@
 namespace hymn {
 namespace {
 
-constexpr const char* name_of_job = "PMIX_NAMESPACE";
-constexpr const char* name_of_rank = "PMIX_RANK";
+/// The variables by which a launcher tells a process which rank of which job it is, and how many ranks
+/// of it are on this host.
+struct Variables {
+  const char* job;
+  const char* rank;
+  const char* local_size;
+};
+// Hydra, MPICH's, names no job; but each of its proxies starts the ranks of a single one.
+constexpr std::array launchers{
+    Variables{"PMIX_NAMESPACE", "PMIX_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    Variables{"MPI_LOCALNRANKS", "PMI_RANK", "MPI_LOCALNRANKS"},
+};
 // Whoever waits looks again and again: a look takes some 20 us for each process.
 constexpr auto time_between_polls = std::chrono::milliseconds(20);
 
@@ -74,16 +85,21 @@ std::optional<std::vector<int>> children_of(int pid) {
 
 // What the launcher has started may itself have started this process: a shell, a debugger.
 void LaunchedRanks::find_launcher() {
-  job_ = own_value(name_of_job);
-  const std::string rank = own_value(name_of_rank);
-  if (job_.empty() || rank.empty()) return;
-  const std::string all = own_value("OMPI_COMM_WORLD_LOCAL_SIZE");
-  all_are_here_ = number_in(all) == size_;
+  const auto* const names = std::ranges::find_if(launchers, [](const Variables& launcher) {
+    return !own_value(launcher.job).empty() && !own_value(launcher.rank).empty();
+  });
+  if (names == launchers.end()) return;
+  name_of_job_ = names->job;
+  name_of_rank_ = names->rank;
+  job_ = own_value(names->job);
+  const std::string rank = own_value(names->rank);
+  all_are_here_ = number_in(own_value(names->local_size)) == size_;
   topmost_ = getpid();
   launcher_ = parent_of(topmost_);
   while (launcher_ > 1) {
     const std::string environment = environment_of(launcher_).value_or("");
-    if (value_in(environment, name_of_job) != job_ || value_in(environment, name_of_rank) != rank)
+    if (value_in(environment, name_of_job_) != job_ ||
+        value_in(environment, name_of_rank_) != rank)
       return;
     topmost_ = launcher_;
     launcher_ = parent_of(topmost_);
@@ -107,8 +123,8 @@ void LaunchedRanks::look() {
     const auto environment = environment_of(child);
     if (!environment) return;  // it may be any of them
     has_found_itself = has_found_itself || child == topmost_;
-    if (value_in(*environment, name_of_job) != job_) continue;
-    if (const auto rank = number_in(value_in(*environment, name_of_rank))) there_[*rank] = child;
+    if (value_in(*environment, name_of_job_) != job_) continue;
+    if (const auto rank = number_in(value_in(*environment, name_of_rank_))) there_[*rank] = child;
   }
   for (const auto& [rank, pid] : there_) seen_[rank] = pid;
   is_known_ = has_found_itself;

@@ -1,5 +1,6 @@
 // The ranks of a job on this host, as they can be seen before any of them has said who it is: the
-// processes that the same launcher has started, by the variables it has given them (those of PMIx).
+// processes that the same launcher has started, by the variables it has given them (those of PMIx, or of
+// MPICH's Hydra).
 #pragma once
 
 #include <chrono>
@@ -33,6 +34,8 @@ class LaunchedRanks {
   bool all_are_here_ = false;  ///< the whole job runs on this host
   int topmost_ = 0;            ///< this rank's process, or the first of those that it runs in
   int launcher_ = 0;
+  const char* name_of_job_ = nullptr;  ///< the variables of this launcher
+  const char* name_of_rank_ = nullptr;
   std::string job_;
   std::optional<Clock::time_point> last_look_;
   bool is_known_ = false;     ///< who is there, by the last look

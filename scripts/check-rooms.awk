@@ -45,7 +45,7 @@ NR == FNR {
   next
 }
 
-# --- CMakeLists.txt of a room: hymn_add_room(NAME … ROOMS … SOURCES … SMALL … LINKS …), and
+# --- CMakeLists.txt of a room: hymn_add_room(NAME … ROOMS … SOURCES … SMALL … MPI … LINKS …), and
 # hymn_embed_kernels(SOURCE EMBEDDER) ---
 
 is_list {
@@ -67,10 +67,10 @@ is_list {
   count = split(line, words, /[ \t]+/)
   for (i = 1; i <= count; i++) {
     word = words[i]
-    if (word ~ /^(NAME|ROOMS|SOURCES|SMALL|LINKS)$/) keyword = word
+    if (word ~ /^(NAME|ROOMS|SOURCES|SMALL|MPI|LINKS)$/) keyword = word
     else if (word == "") continue
     else if (keyword == "ROOMS") read_room(word)
-    else if (keyword == "SOURCES" || keyword == "SMALL") listed[folder "/" word] = 1
+    else if (keyword ~ /^(SOURCES|SMALL|MPI)$/) listed[folder "/" word] = 1
   }
   if (ends) in_call = 0
   next

@@ -143,8 +143,8 @@ Verdict knows_types(const Request& request) {
   return Verdict::no("unknown type of the library '" + stranger + "'");
 }
 
-const void* as_pointer(MPI_Datatype datatype) { return pack_handle(datatype); }
-const void* as_pointer(MPI_Op op) { return pack_handle(op); }
+const void* type_as_pointer(MPI_Datatype datatype) { return pack_handle(datatype); }
+const void* op_as_pointer(MPI_Op op) { return pack_handle(op); }
 MPI_Op op_from_pointer(const void* handle) { return unpack_handle<MPI_Op>(handle); }
 
 LargeType::LargeType(MPI_Datatype element, std::size_t count, std::size_t chunk_limit)

@@ -27,8 +27,8 @@ HYMN_PRIVATE MPI_Op mpi_operation(ReduceKind kind);
 Verdict knows_types(const Request& request);
 
 /// MPI handles are pointers in some libraries and integers in others.
-const void* as_pointer(MPI_Datatype datatype);
-const void* as_pointer(MPI_Op op);
+const void* type_as_pointer(MPI_Datatype datatype);
+const void* op_as_pointer(MPI_Op op);
 MPI_Op op_from_pointer(const void* handle);
 
 /// Elements of one type as one: for messages of more elements than an MPI call can count.

@@ -107,8 +107,13 @@ int number_from_environment(const char* name) {
   return value;
 }
 
+#ifdef OPEN_MPI
 constexpr const char* slurm_remedy =
     "start it with srun --mpi=pmix (see srun --mpi=list), or with mpirun inside salloc";
+#else
+constexpr const char* slurm_remedy =
+    "start it with srun --mpi=pmi2 (see srun --mpi=list), or with mpirun inside salloc";
+#endif
 
 /// Tasks of the step of Slurm that this process is one of; 0: of none.
 int slurm_tasks() {

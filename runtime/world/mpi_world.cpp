@@ -153,7 +153,7 @@ OpaqueType opaque_type(MPI_Datatype datatype) {
   MPI_Aint low = 0;
   MPI_Aint extent = 0;
   check_mpi(PMPI_Type_get_extent(datatype, &low, &extent), "MPI_Type_get_extent");
-  return {as_pointer(datatype), "mpi", static_cast<std::size_t>(extent)};
+  return {type_as_pointer(datatype), "mpi", static_cast<std::size_t>(extent)};
 }
 
 BufferView buffer_of(void* data, std::size_t count, const OpaqueType& type) {
@@ -168,6 +168,6 @@ ConstBufferView buffer_of(const void* data, std::size_t count, const OpaqueType&
   return view;
 }
 
-ReduceOp opaque_op(MPI_Op op) { return ReduceOp::opaque(as_pointer(op)); }
+ReduceOp opaque_op(MPI_Op op) { return ReduceOp::opaque(op_as_pointer(op)); }
 
 }  // namespace hymn

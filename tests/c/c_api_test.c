@@ -59,6 +59,7 @@ static void test_world(hymnWorld_t world, double timeout) {
   CHECK_OK(hymnWorldHostCount(world, &hosts));
   CHECK(0 <= rank && rank < size && rank == local_rank && size == local_size && hosts == 1);
   const char* expected = getenv("OMPI_COMM_WORLD_SIZE");
+  if (expected == NULL) expected = getenv("PMI_SIZE");
   if (expected != NULL) CHECK(size == atoi(expected));
 
   hymnGroup_t group = NULL;

@@ -33,7 +33,7 @@ look() {
   "$root/scripts/check-leftovers" --since "$began" "$program"
   for host in ${HOSTS:-}; do
     [ "$host" = "$(hostname)" ] ||
-      "${OMPI_MCA_plm_rsh_agent:?}" "$host" "$root/scripts/check-leftovers --since $began $program"
+      "${HOSTS_RSH:?}" "$host" "$root/scripts/check-leftovers --since $began $program"
   done
 }
 

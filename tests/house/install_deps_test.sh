@@ -76,7 +76,7 @@ grep -q -- '--no-install-recommends .* g++$' "$scratch/calls" || fail 'not g++ a
 start 0 0 cmake clang-19 mpich python3
 expect 0 '^installing: cmake$' "$root/scripts/install-deps" run
 start 0 0 cmake clang-19 mpich python3
-expect 0 '^installing: cmake python3 clang-19$' "$root/scripts/install-deps" test
+expect 0 '^installing: cmake python3 clang-19 mpich$' "$root/scripts/install-deps" test
 start 0 0 cmake clang-19 mpich python3
 expect 0 '^installing: cmake python3 mpich$' "$root/scripts/install-deps" bench
 

@@ -107,9 +107,12 @@ on() {
   nsenter --target "$pid" --mount --net --uts --ipc --wd="$PWD" "$@"
 }
 
-# As `on`, with what lets mpirun find its way; Open MPI takes its options from such variables.
+# As `on`, with what lets mpirun find its way; Open MPI, and MPICH's Hydra, take their options from such
+# variables. HOSTS_RSH is for scripts.
 exec_on() {
   export TMPDIR="$folder/tmp"
+  export HOSTS_RSH="$folder/rsh"
+  export HYDRA_LAUNCHER=rsh HYDRA_LAUNCHER_EXEC="$folder/rsh" HYDRA_IFACE=eth0
   export OMPI_MCA_plm_rsh_agent="$folder/rsh"
   export OMPI_MCA_oob_tcp_if_include=eth0 OMPI_MCA_btl_tcp_if_include=eth0
   on "$@"

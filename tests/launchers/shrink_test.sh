@@ -9,8 +9,8 @@ first=$3
 second=$4
 
 timeout -k 2 90 "$root/scripts/mpirun" --enable-recovery --host node0:2,node1:2 -x HYMN_TUNING=off \
-  -x HYMN_TIMEOUT=20 sh -c '"$1" 400 1 "$2" "$3" >"$0/out$OMPI_COMM_WORLD_RANK" 2>&1
-    echo $? >"$0/ended$OMPI_COMM_WORLD_RANK"' "$scratch" "$job" "$first" "$second" \
+  -x HYMN_TIMEOUT=20 sh -c '"$1" 400 1 "$2" "$3" >"$0/out${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" 2>&1
+    echo $? >"$0/ended${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"' "$scratch" "$job" "$first" "$second" \
   >"$scratch/log" 2>&1 &
 mpirun=$!
 

@@ -1,7 +1,9 @@
-# hymn under Slurm: slurm_test.sh ROOT FOLDER-OF-PROGRAMS PLACEMENT-TEST CASE, under slurm.sh.
+# hymn under Slurm: slurm_test.sh ROOT FOLDER-OF-PROGRAMS PLACEMENT-TEST CASE PLUGIN, under slurm.sh. PLUGIN is
+# the one by which the ranks of this MPI find each other, as srun --mpi takes it.
 . "$(dirname -- "$0")/../house/lib.sh"
 bin=$2
 placement_test=$3
+plugin=$5
 allocate() { salloc --quiet "$@"; }
 
 steps() {
@@ -10,16 +12,16 @@ steps() {
   sum=0
   for n in 1 2 3 4; do
     sum=$((sum + n))
-    expect 0 "^rank $((n - 1)) of $n has $sum$" srun --mpi=pmix -n "$n" --overcommit "$bin/all_reduce"
+    expect 0 "^rank $((n - 1)) of $n has $sum$" srun --mpi="$plugin" -n "$n" --overcommit "$bin/all_reduce"
     expect 0 'checked against a serial count: equal' \
-      srun --mpi=pmix -n "$n" --overcommit "$bin/corpus_stats" "$scratch/texts"
-    expect 0 '^# wrong values: 0$' srun --mpi=pmix -n "$n" --overcommit \
+      srun --mpi="$plugin" -n "$n" --overcommit "$bin/corpus_stats" "$scratch/texts"
+    expect 0 '^# wrong values: 0$' srun --mpi="$plugin" -n "$n" --overcommit \
       "$bin/hymn" bench all_reduce --max 16K --factor 64 --iters 15 --check 15
   done
 }
 
 jobs() {
-  printf '#!/bin/sh\nsrun --mpi=pmix "%s"\n' "$bin/all_reduce" >"$scratch/job"
+  printf '#!/bin/sh\nsrun --mpi=%s "%s"\n' "$plugin" "$bin/all_reduce" >"$scratch/job"
   expect 0 'Submitted batch job' sbatch --wait -n 3 -o "$scratch/out" "$scratch/job"
   expect 0 '^rank 2 of 3 has 6$' cat "$scratch/out"
   # mpirun finds out by itself how many ranks the allocation has room for.
@@ -33,12 +35,12 @@ placement() {
   host=$(hostname)
   export LAUNCHED_HOSTS="$host"
   for n in 1 2 3; do
-    expect 0 "^\[  PASSED  \] " srun --mpi=pmix -n "$n" "$placement_test"
+    expect 0 "^\[  PASSED  \] " srun --mpi="$plugin" -n "$n" "$placement_test"
     LAUNCHED_HOSTS="$LAUNCHED_HOSTS $host"
   done
   # They must notice that a rank is not where they are told.
   export LAUNCHED_HOSTS="$host elsewhere"
-  expect 1 "FAILED" srun --mpi=pmix -n 2 "$placement_test" --gtest_filter=Placement.IsToldAsJson
+  expect 1 "FAILED" srun --mpi="$plugin" -n 2 "$placement_test" --gtest_filter=Placement.IsToldAsJson
 }
 
 # hymn tells what MPI_Init, which ends the process, does not.
@@ -48,23 +50,23 @@ plugins() {
   printf '%s\n' "$output" | grep -q 'remedy: start it with srun --mpi=pmix' || fail "no remedy: $output"
   expect 1 'with PMI instead of PMIx.*start it with srun --mpi=pmix' \
     srun --mpi=pmi2 -n 2 "$bin/hymn" bench all_reduce
-  for plugin in none pmi2; do
-    expect 4 'launcher.mismatch' srun --mpi=$plugin -n 2 "$bin/hymn" doctor
+  for other in none pmi2; do
+    expect 4 'launcher.mismatch' srun --mpi=$other -n 2 "$bin/hymn" doctor
   done
 }
 
 settings() {
   export HYMN_PATH=mpi_p2p
-  expect 0 'mpi_p2p (all_reduce' srun --mpi=pmix -n 2 "$bin/hymn" bench all_reduce --max 4
+  expect 0 'mpi_p2p (all_reduce' srun --mpi="$plugin" -n 2 "$bin/hymn" bench all_reduce --max 4
   export HYMN_PATH=nowhere
-  expect 2 "nowhere" srun --mpi=pmix -n 2 "$bin/hymn" bench all_reduce --max 4
+  expect 2 "nowhere" srun --mpi="$plugin" -n 2 "$bin/hymn" bench all_reduce --max 4
   unset HYMN_PATH
-  expect 0 'HYMN_TIMEOUT=7 *environment' env HYMN_TIMEOUT=7 srun --mpi=pmix -n 1 "$bin/hymn" info
-  expect 0 "\"name\": \"$(hostname)\"" srun --mpi=pmix -n 2 "$bin/hymn" topo --json
+  expect 0 'HYMN_TIMEOUT=7 *environment' env HYMN_TIMEOUT=7 srun --mpi="$plugin" -n 1 "$bin/hymn" info
+  expect 0 "\"name\": \"$(hostname)\"" srun --mpi="$plugin" -n 2 "$bin/hymn" topo --json
   # What else the doctor warns of is the machine's business.
-  output=$(srun --mpi=pmix -n 2 "$bin/hymn" doctor 2>&1) || true
+  output=$(srun --mpi="$plugin" -n 2 "$bin/hymn" doctor 2>&1) || true
   printf '%s\n' "$output" | tr -s ' \n' '  ' |
-    grep -q 'doctor: 2 ranks on 1 host .*srun --mpi=pmix, 2 tasks.* 0 errors' ||
+    grep -q "doctor: 2 ranks on 1 host .*srun --mpi=$plugin, 2 tasks.* 0 errors" ||
     fail "hymn doctor under srun: $output"
 }
 

@@ -15,7 +15,7 @@ rank=0
 for place in $places; do
   local_rank=0
   while [ "$local_rank" -lt "${place#*:}" ]; do
-    "${OMPI_MCA_plm_rsh_agent:?}" "${place%:*}" "exec env $common RANK=$rank \
+    "${HOSTS_RSH:?}" "${place%:*}" "exec env $common RANK=$rank \
       LOCAL_RANK=$local_rank $*" &
     rank=$((rank + 1))
     local_rank=$((local_rank + 1))

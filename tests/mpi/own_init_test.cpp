@@ -172,9 +172,11 @@ void expect_told(const Ending& ending, const std::string& variable, const std::s
 
 TEST(Launcher, OfMoreTasksThanMpiSees) {
   expect_told(run_alone("tell_size", "SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0"),
-              "3 tasks (SLURM_STEP_NUM_TASKS)", "start it with srun --mpi=pmix");
+              "3 tasks (SLURM_STEP_NUM_TASKS)", "start it with srun --mpi=");
+#ifndef HYMN_TESTS_OVER_MPICH  // it would go and use it
   expect_told(run_alone("tell_size", "SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 PMI_FD=99"),
               "3 tasks with PMI instead of PMIx", "start it with srun --mpi=pmix");
+#endif
   expect_told(run_alone("tell_size", "PMI_SIZE=4"), "4 tasks (PMI_SIZE)", "use the mpirun of");
 }
 

@@ -41,10 +41,14 @@ bool is_in_path(const Variables& environment, const std::string& program) {
   return false;
 }
 
+/// Whether MPICH's launcher has started this process.
+bool is_of_hydra(const Variables& environment) { return environment.contains("HYDI_CONTROL_FD"); }
+
 std::string mpirun_of(const Variables& environment) {
   const auto named = environment.find("MPIRUN");
   if (named != environment.end() && !named->second.empty()) return named->second;
-  return is_in_path(environment, "mpirun.openmpi") ? "mpirun.openmpi" : "mpirun";
+  const char* const own = is_of_hydra(environment) ? "mpirun.mpich" : "mpirun.openmpi";
+  return is_in_path(environment, own) ? own : "mpirun";
 }
 
 }  // namespace
@@ -64,8 +68,8 @@ std::vector<std::string> launch_command(const Variables& environment, int ranks,
                                         const std::vector<std::string>& hosts) {
   const std::string count = fmt::format("{}", ranks);
   // mpirun inside a step of Slurm sets its own variables, too.
-  const bool by_mpirun =
-      environment.contains("OMPI_COMM_WORLD_SIZE") || environment.contains("HYDI_CONTROL_FD");
+  const bool by_hydra = is_of_hydra(environment);
+  const bool by_mpirun = environment.contains("OMPI_COMM_WORLD_SIZE") || by_hydra;
   if (environment.contains("SLURM_PROCID") && !by_mpirun) {
     const char* const plugin = environment.contains("PMIX_NAMESPACE") ? "pmix" : "pmi2";
     return {"srun",         "--overlap",
@@ -74,14 +78,14 @@ std::vector<std::string> launch_command(const Variables& environment, int ranks,
             "-n",           count};
   }
   std::vector<std::string> command = {mpirun_of(environment)};
-  if (environment.contains("HYDI_CONTROL_FD"))
+  if (by_hydra)
     command.insert(command.end(), {"-bind-to", "none"});
   else
     command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
   command.insert(command.end(), {"-n", count});
   if (std::any_of(hosts.begin(), hosts.end(),
                   [&](const std::string& host) { return host != hosts.front(); }))
-    command.insert(command.end(), {"--host", slots_of(hosts)});
+    command.insert(command.end(), {by_hydra ? "-hosts" : "--host", slots_of(hosts)});
   return command;
 }
 
