@@ -8,7 +8,7 @@
 namespace hymn::preload {
 namespace {
 
-struct Range {
+struct CodeRange {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
   bool has(std::uintptr_t address) const { return address - begin < end - begin; }
@@ -21,14 +21,14 @@ int look_at_library(dl_phdr_info* library, std::size_t, void* found) {
     const auto& part = library->dlpi_phdr[i];
     if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
     const std::uintptr_t begin = library->dlpi_addr + part.p_vaddr;
-    *static_cast<Range*>(found) = {begin, begin + part.p_memsz};
+    *static_cast<CodeRange*>(found) = {begin, begin + part.p_memsz};
     return 1;
   }
   return 0;
 }
 
-Range find_hymn() {
-  Range range;
+CodeRange find_hymn() {
+  CodeRange range;
   ::dl_iterate_phdr(look_at_library, &range);
   return range;
 }
@@ -38,7 +38,7 @@ Range find_hymn() {
 constinit thread_local int Inside::depth_ = 0;
 
 bool is_hymn(const void* address) noexcept {
-  static const Range range = find_hymn();
+  static const CodeRange range = find_hymn();
   return range.has(reinterpret_cast<std::uintptr_t>(address));
 }
 
