@@ -77,10 +77,7 @@ std::atomic<Session*> ended_session{nullptr};
 
 /// A rank that waits for hymn moves on what others want of its MPI: long messages that it has
 /// started, windows, collectives that do not block.
-void let_mpi_move() {
-  int has_one = 0;
-  next_pmpi().Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm(), &has_one, MPI_STATUS_IGNORE);
-}
+void let_mpi_move() { move_mpi(); }
 
 /// Whether the program uses the MPI that this library was built for: another has other handles.
 bool is_our_mpi() {

@@ -23,4 +23,21 @@ void throw_mpi_error(int code, const char* call) {
   throw BackendError(fmt::format("{} failed: {}", call, text), "MPI", code);
 }
 
+#ifdef MPICH_VERSION
+int test_mpi(MPI_Request* request, int* done, MPI_Status* status) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
+  const bool returns = handler == MPI_ERRORS_RETURN;
+  if (!returns) PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int code = PMPI_Test(request, done, status);
+  if (!returns) PMPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+  return code;
+}
+#else
+int test_mpi(MPI_Request* request, int* done, MPI_Status* status) {
+  return PMPI_Test(request, done, status);
+}
+#endif
+
 }  // namespace hymn

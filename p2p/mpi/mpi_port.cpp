@@ -79,7 +79,7 @@ class MpiTransfers final : public Transfers {
     if (received_ == MPI_REQUEST_NULL) return true;
     int done = 0;
     MPI_Status status;
-    check_mpi(PMPI_Test(&received_, &done, &status), "MPI_Test");
+    check_mpi(test_mpi(&received_, &done, &status), "MPI_Test");
     if (done == 0) return false;
     MPI_Count bytes = 0;
     MPI_Count element_bytes = 0;
@@ -138,7 +138,7 @@ class MpiTransfers final : public Transfers {
       int done = 0;
       MPI_Status status;
       for (int look = 0; done == 0 && look < spin_count; ++look)
-        if (PMPI_Test(&received_, &done, &status) != MPI_SUCCESS) return false;
+        if (test_mpi(&received_, &done, &status) != MPI_SUCCESS) return false;
       int cancelled = 0;
       if (done != 0) PMPI_Test_cancelled(&status, &cancelled);
       return cancelled != 0;

@@ -31,7 +31,7 @@ class MpiRequests {
       MPI_Request& request = ended_ == 0 ? first_ : more_[ended_ - 1];
       int done = 0;
       MPI_Status status;
-      check_mpi(PMPI_Test(&request, &done, &status), "MPI_Test");
+      check_mpi(test_mpi(&request, &done, &status), "MPI_Test");
       if (done == 0) return false;
       told(ended_, status);
     }
