@@ -17,8 +17,8 @@
 namespace hymn {
 namespace {
 
-/// The variables by which a launcher tells a process which rank of which job it is, and how many ranks
-/// of it are on this host.
+/// The variables by which a launcher tells a process which rank of which job it is, and how many
+/// ranks of it are on this host.
 struct Variables {
   const char* job;
   const char* rank;
@@ -98,8 +98,7 @@ void LaunchedRanks::find_launcher() {
   launcher_ = parent_of(topmost_);
   while (launcher_ > 1) {
     const std::string environment = environment_of(launcher_).value_or("");
-    if (value_in(environment, name_of_job_) != job_ ||
-        value_in(environment, name_of_rank_) != rank)
+    if (value_in(environment, name_of_job_) != job_ || value_in(environment, name_of_rank_) != rank)
       return;
     topmost_ = launcher_;
     launcher_ = parent_of(topmost_);

@@ -1,6 +1,6 @@
 // The ranks of a job on this host, as they can be seen before any of them has said who it is: the
-// processes that the same launcher has started, by the variables it has given them (those of PMIx, or of
-// MPICH's Hydra).
+// processes that the same launcher has started, by the variables it has given them (those of PMIx,
+// or of MPICH's Hydra).
 #pragma once
 
 #include <chrono>

@@ -4,8 +4,8 @@ namespace hymn::preload {
 namespace {
 
 MPI_Comm own_comm = MPI_COMM_NULL;
-// A receive that nobody answers: to ask for it moves every MPI, where looking for messages (MPI_Iprobe) does
-// not move MPICH.
+// A receive that nobody answers: to ask for it moves every MPI, where looking for messages
+// (MPI_Iprobe) does not move MPICH.
 MPI_Request never = MPI_REQUEST_NULL;
 
 }  // namespace

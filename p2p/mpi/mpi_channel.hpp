@@ -44,8 +44,9 @@ inline void check_mpi(int code, const char* call) {
     throw_mpi_error(code, call);
 }
 
-/// MPI_Test, whose errors return. MPICH raises those of a message, such as that it is longer than its
-/// buffer, not by the handler of the communicator but by that of MPI_COMM_WORLD, which ends the job.
+/// MPI_Test, whose errors return. MPICH raises those of a message, such as that it is longer than
+/// its buffer, not by the handler of the communicator but by that of MPI_COMM_WORLD, which ends the
+/// job.
 int test_mpi(MPI_Request* request, int* done, MPI_Status* status);
 
 }  // namespace hymn

@@ -21,7 +21,8 @@ void Job::start(int ranks, const std::string& command, const std::string& settin
   const std::string line = "env HYMN_TUNING=off HYMN_MPI_THREAD_LEVEL=multiple " + settings +
                            " timeout -k 5 90 " HYMN_MPIRUN " --enable-recovery -n " +
                            std::to_string(ranks) + " sh -c '" + command +
-                           "; echo $? >\"$0/status${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\"' " + word("") + " 2>&1";
+                           "; echo $? >\"$0/status${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\"' " +
+                           word("") + " 2>&1";
   child_ = std::make_unique<Child>([line] { return run_shell(line).output; });
 }
 

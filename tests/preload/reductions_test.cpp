@@ -1,6 +1,7 @@
 // Reductions: every predefined type and operation, and operations of the program, beside MPI's own.
 #include <algorithm>
 #include <complex>
+#include <string_view>
 
 #include "tests/preload/carried.hpp"
 
@@ -92,6 +93,15 @@ Bytes input(const Case& one, std::size_t count, int rank) {
   return bytes;
 }
 
+/// Six bytes of a long double are none of its value, and MPI may leave anything there.
+void forget_padding(const Case& one, Bytes& bytes) {
+  if (std::string_view(one.name).find("LONG_DOUBLE") == std::string_view::npos) return;
+  constexpr std::size_t whole = sizeof(long double);
+  const bool is_pair = std::string_view(one.name).ends_with("_INT");
+  for (std::size_t at = 0; at < bytes.size(); at += is_pair ? 2 * whole : whole)
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at + 10), whole - 10, std::byte{0});
+}
+
 void check_all_reduce(const Case& one, MPI_Op op, std::size_t elements) {
   const int rank = rank_in(MPI_COMM_WORLD);
   const int count = static_cast<int>(elements);
@@ -105,6 +115,8 @@ void check_all_reduce(const Case& one, MPI_Op op, std::size_t elements) {
   by_mpi([&](MPI_Request* request) {
     MPI_Iallreduce(in.data(), expected.data(), count, one.type, op, MPI_COMM_WORLD, request);
   });
+  forget_padding(one, out);
+  forget_padding(one, expected);
   EXPECT_EQ(out, expected) << one.name << " " << count;
   Bytes in_place = in;
   MPI_Allreduce(MPI_IN_PLACE, in_place.data(), count, one.type, op, MPI_COMM_WORLD);
@@ -112,6 +124,8 @@ void check_all_reduce(const Case& one, MPI_Op op, std::size_t elements) {
   by_mpi([&](MPI_Request* request) {
     MPI_Iallreduce(MPI_IN_PLACE, expected.data(), count, one.type, op, MPI_COMM_WORLD, request);
   });
+  forget_padding(one, in_place);
+  forget_padding(one, expected);
   EXPECT_EQ(in_place, expected) << one.name << " in place";
 }
 
@@ -299,9 +313,11 @@ TEST(Reductions, WhatMpiRefusesIsLeftToIt) {
   expect_left("MPI_Allreduce", [&] {
     EXPECT_NE(MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD), MPI_SUCCESS);
   });
+#ifndef MPICH_VERSION  // 4.0.2 as Debian builds it looks at no count: it ends the job
   expect_left("MPI_Allreduce", [&] {
     EXPECT_NE(MPI_Allreduce(&in, &out, -1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), MPI_SUCCESS);
   });
+#endif
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
