@@ -1,6 +1,7 @@
 #include "preload/staging.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "preload/quiet.hpp"
@@ -46,6 +47,40 @@ void in_pieces(const Elements& all, Move move) {
   }
 }
 
+/// Elements as MPI_Pack is told of them. MPI_BOTTOM may be a null pointer, which MPICH refuses
+/// there (4.0.2): then by another address, and a type that begins as far before it.
+class Placed {
+ public:
+  explicit Placed(const Elements& piece)
+      : data_(const_cast<void*>(piece.data)),
+        count_(static_cast<int>(piece.count)),
+        type_(piece.type) {
+    if (data_ != nullptr) return;
+    const MPI_Aint place = -moved_by;
+    if (PMPI_Type_create_hindexed(1, &count_, &place, piece.type, &moved_) != MPI_SUCCESS) return;
+    PMPI_Type_commit(&moved_);
+    data_ = reinterpret_cast<void*>(moved_by);
+    count_ = 1;
+    type_ = moved_;
+  }
+  Placed(const Placed&) = delete;
+  Placed& operator=(const Placed&) = delete;
+  ~Placed() {
+    if (moved_ != MPI_DATATYPE_NULL) PMPI_Type_free(&moved_);
+  }
+
+  void* data() const { return data_; }
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  static constexpr std::intptr_t moved_by = 64;
+  void* data_;
+  int count_;
+  MPI_Datatype type_;
+  MPI_Datatype moved_ = MPI_DATATYPE_NULL;
+};
+
 }  // namespace
 
 Scratch::Scratch() : blocks_before_(stack().active), used_before_(stack().used) {}
@@ -86,8 +121,9 @@ void pack(const Elements& from, std::byte* to) {
   }
   in_pieces(from, [&](const Elements& piece, std::size_t before) {
     int place = 0;
-    return PMPI_Pack(const_cast<void*>(piece.data), static_cast<int>(piece.count), piece.type,
-                     to + before, static_cast<int>(piece.bytes()), &place, quiet_comm());
+    const Placed placed(piece);
+    return PMPI_Pack(placed.data(), placed.count(), placed.type(), to + before,
+                     static_cast<int>(piece.bytes()), &place, quiet_comm());
   });
 }
 
@@ -99,9 +135,9 @@ void unpack(const std::byte* from, const Elements& to) {
   }
   in_pieces(to, [&](const Elements& piece, std::size_t before) {
     int place = 0;
+    const Placed placed(piece);
     return PMPI_Unpack(const_cast<std::byte*>(from + before), static_cast<int>(piece.bytes()),
-                       &place, const_cast<void*>(piece.data), static_cast<int>(piece.count),
-                       piece.type, quiet_comm());
+                       &place, placed.data(), placed.count(), placed.type(), quiet_comm());
   });
 }
 
