@@ -310,9 +310,8 @@ void AgentState::serve(int from, Message message) {
 
 void AgentState::serve_value(int from, const Message& message) {
   const auto call = std::make_shared<ServedCall>(shared_from_this(), from, message.head, "a value");
-  const auto value = refs_.find({message.head.creator, message.head.ref});
-  if (value)
-    call->give_when_made(value, message.head.kind == MessageKind::fetch);
+  if (const auto kept = refs_.hold(weak_from_this(), {message.head.creator, message.head.ref}))
+    call->give_when_made(kept, message.head.kind == MessageKind::fetch);
   else
     call->fail(gone_value());
 }

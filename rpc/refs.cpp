@@ -109,6 +109,16 @@ std::shared_ptr<OwnedValue> RefTable::find(RefId id) const {
   return found == owned_.end() ? nullptr : found->second;
 }
 
+RefPtr RefTable::hold(const std::weak_ptr<AgentState>& agent, RefId id) {
+  Lock lock(mutex_);
+  const auto found = owned_.find(id);
+  if (found == owned_.end()) return nullptr;
+  const Value value = found->second;
+  ++value->handles;
+  lock.unlock();
+  return handle(agent, value, 0);
+}
+
 RefPtr RefTable::user(const std::weak_ptr<AgentState>& agent, int owner, RefId id, RefId fork,
                       std::uint64_t type) {
   ++held_;

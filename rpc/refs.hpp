@@ -88,6 +88,9 @@ class RefTable {
   std::shared_ptr<OwnedValue> expect(RefId id, int holder);
   /// Null where it is not kept (any more).
   std::shared_ptr<OwnedValue> find(RefId id) const;
+  /// The same with a handle, for who waits until it is made: others may let it go meanwhile, and
+  /// who makes it would not find who waits.
+  RefPtr hold(const std::weak_ptr<AgentState>& agent, RefId id);
   RefPtr user(const std::weak_ptr<AgentState>& agent, int owner, RefId id, RefId fork,
               std::uint64_t type);
 

@@ -98,10 +98,11 @@ std::exception_ptr ServedCall::unsendable(const Error& error) const {
                  {.remedy = error.context().remedy}));
 }
 
-void ServedCall::give_when_made(const std::shared_ptr<OwnedValue>& value, bool is_copied) {
+void ServedCall::give_when_made(const RefPtr& kept, bool is_copied) {
   auto self = std::static_pointer_cast<ServedCall>(shared_from_this());
   const auto context = agent_->contexts().find(context_);
-  value->made.on_ready([self, value, is_copied, context] {
+  kept->value->made.on_ready([self, kept, is_copied, context] {
+    const auto& value = kept->value;
     // The copy has gradients in the context of who asks for it.
     const ContextScope scope(context);
     try {

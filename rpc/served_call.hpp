@@ -20,7 +20,7 @@ class ServedCall final : public Answer {
   void fail(std::exception_ptr error) override;
 
   /// For who asks for a value that is kept: when that is made.
-  void give_when_made(const std::shared_ptr<OwnedValue>& value, bool is_copied);
+  void give_when_made(const RefPtr& kept, bool is_copied);
 
   /// Unless its time has passed.
   void run(Packed& arguments, std::uint64_t type);

@@ -290,12 +290,15 @@ TEST(RpcFaults, CampaignOfKills) {
     };
     workers.add(caller);
     workers.add(caller);
-    workers.add([](rpc::Agent& agent) {
+    const Wire ready;
+    workers.add([&](rpc::Agent& agent) {
+      ready.send("it is there");
       std::this_thread::sleep_for(20s);
       return agent.self().name;
     });
     workers.start();
-    std::this_thread::sleep_for(std::chrono::milliseconds(40 + random() % 120));
+    (void)ready.receive();
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 120));
     workers.child(2).kill();
     EXPECT_EQ(workers.report(0), "") << "round " << round;
     EXPECT_EQ(workers.report(1), "") << "round " << round;
