@@ -88,7 +88,7 @@ void AgentState::shutdown(Timeout timeout) {
     throw UsageError("a call cannot shut down the agent that carries it out",
                      {.rank = rank_, .operation = "shutdown"});
   if (has_ended()) return;
-  shutdown_.run(Deadline::after(timeout.or_else(options_.init_timeout)));
+  shutdown_.run(Deadline::after(timeout.or_else(Timeout::none())));
   end("it has been shut down", MessageKind::goodbye);
 }
 

@@ -1,6 +1,7 @@
 #include "rpc/engine.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -29,6 +30,13 @@ constexpr Duration longest_unseen = std::chrono::milliseconds(1);
 Descriptor process_of(int pid) {
   if (pid <= 0 || pid == ::getpid()) return {};
   return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+/// The kernel closes what a process has open somewhat before it says that the process has ended.
+bool ends_soon(const Descriptor& process) {
+  constexpr int milliseconds = 10;
+  pollfd end{.fd = process.number(), .events = POLLIN, .revents = 0};
+  return ::poll(&end, 1, milliseconds) > 0;
 }
 
 void watch_readable(int poll, int descriptor, std::uint64_t tag) {
@@ -173,7 +181,7 @@ void Engine::lose(int rank, std::string why, std::vector<Arrival>& arrivals) {
   neighbour.link->close();
   if (std::exchange(neighbour.is_lost, true)) return;
   // A connection that ends mostly does so because its process has: that says more.
-  if (neighbour.process && has_ended(neighbour.pid))
+  if (neighbour.process && ends_soon(neighbour.process))
     why = words_of_end(how_it_ended(neighbour.pid));
   arrivals.push_back({rank, true, std::move(why), {}});
 }

@@ -67,7 +67,11 @@ void ServedCall::keep(StoredValue result) {
 void ServedCall::fail(std::exception_ptr error) {
   if (is_answered_.exchange(true)) return;
   Packed packed = pack_error(error, origin());
-  if (kept_) kept_->made.set_error(std::move(error));
+  if (kept_) {
+    // Whoever asks for the value later hears which call should have made it.
+    Packed told = pack_error(error, origin());
+    kept_->made.set_error(unpack_error(told));
+  }
   send(MessageKind::failure, std::move(packed));
 }
 

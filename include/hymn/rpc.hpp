@@ -195,8 +195,8 @@ class HYMN_API Agent {
 
   /// Ends the agent when all workers have called this and nothing is in flight any more, calls that
   /// calls have made included. References are void then. Workers that have died are not waited for.
-  /// Throws TimeoutError naming who has not come in time (unset: AgentOptions::init_timeout), after
-  /// which it may be called again.
+  /// Until then this worker serves the others. Throws TimeoutError naming who has not come in time
+  /// (unset: there is no limit), after which it may be called again.
   void shutdown(Timeout timeout = {});
   /// Ends it at once. All calls in flight, those of other workers to this one too, fail with
   /// AbortedError and this reason.

@@ -228,8 +228,8 @@ TEST(Communicators, OneRankAlone) {
   EXPECT_EQ(got[1], 3);
 }
 
-// What MPI refuses on one rank alone does not count there: ranks would not agree on which collective
-// of the communicator is the third.
+// What MPI refuses on one rank alone does not count there: ranks would not agree on which
+// collective of the communicator is the third.
 TEST(Communicators, WhatOneRankAloneIsRefusedDoesNotCount) {
   for (int before = 0; before < 4; ++before) {
     MPI_Comm comm = MPI_COMM_NULL;

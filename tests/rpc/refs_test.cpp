@@ -90,6 +90,13 @@ RANK_TEST(RpcRefs, TellWhatWentWrong) {
     const auto counter = agent.remote(0, make_counter, -1);
     EXPECT_THROW(counter.made().get(), std::invalid_argument);
     EXPECT_THROW(agent.rpc_sync(0, add_to, counter, 1), std::invalid_argument);
+    try {
+      agent.rpc_sync(0, add_to, counter, 1);
+    } catch (const std::exception& error) {
+      const auto* const origin = dynamic_cast<const rpc::RemoteOrigin*>(&error);
+      ASSERT_NE(origin, nullptr);
+      EXPECT_EQ(origin->function(), "test.counter");
+    }
     const auto fine = agent.remote(0, make_counter, 1);
     fine.made().get();
     // Types of references are held against each other, too.
