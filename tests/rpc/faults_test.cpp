@@ -48,6 +48,12 @@ const auto use_later =
       std::this_thread::sleep_for(400ms);
       return static_cast<int>(rpc::Agent::current().rpc_sync(text.owner(), read_text, text).size());
     });
+/// Its handle goes with the call, before the value is there.
+const auto size_later =
+    rpc::register_function("fault.size_later", [](const rpc::RemoteRef<std::string>& text) {
+      return text.to_here_async().then(
+          [](const std::string& copy) { return static_cast<int>(copy.size()); });
+    });
 /// Through a worker between.
 const auto end_behind = rpc::register_function(
     "fault.end_behind", [](int rank) { rpc::Agent::current().rpc_sync(rank, end_here); });
@@ -198,6 +204,28 @@ TEST(RpcFaults, AReferenceThatOvertakesItsCallIsKept) {
     auto text = agent.remote(0, make_text, std::string(std::size_t{16} << 20, 'x'));
     const auto size = agent.rpc_async(1, use_later, text, owner);
     text = {};
+    const std::string said = size.get() == 16 << 20 ? "" : "the text was another one";
+    agent.shutdown();
+    return said;
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
+  EXPECT_EQ(workers.report(2), "");
+}
+
+/// The same, and nobody holds it any more when the call comes, but somebody waits for a copy.
+TEST(RpcFaults, ACopyIsGivenOfAReferenceThatHasGone) {
+  Workers workers;
+  workers.add(serve);
+  workers.add(serve);
+  workers.add([](rpc::Agent& agent) -> std::string {
+    const int owner = agent.rpc_sync(0, pid_here);
+    ::kill(owner, SIGSTOP);
+    const auto text = agent.remote(0, make_text, std::string(std::size_t{16} << 20, 'x'));
+    const auto size = agent.rpc_async(1, size_later, text);
+    std::this_thread::sleep_for(200ms);
+    ::kill(owner, SIGCONT);
     const std::string said = size.get() == 16 << 20 ? "" : "the text was another one";
     agent.shutdown();
     return said;
