@@ -58,17 +58,22 @@ Call real(const char* name) {
     return call arguments;                                      \
   }
 
-PASS(int, PMPI_Comm_idup, (MPI_Comm of, MPI_Comm* made, MPI_Request* request), (of, made, request))
-PASS(int, PMPI_Comm_set_errhandler, (MPI_Comm of, MPI_Errhandler handler), (of, handler))
-PASS(int, PMPI_Comm_create_group, (MPI_Comm of, MPI_Group group, int tag, MPI_Comm* made),
-     (of, group, tag, made))
-PASS(int, PMPI_Isend,
-     (const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm over,
-      MPI_Request* request),
-     (data, count, type, to, tag, over, request))
-PASS(int, PMPI_Imrecv,
-     (void* data, int count, MPI_Datatype type, MPI_Message* message, MPI_Request* request),
-     (data, count, type, message, request))
+// Seen by libhymn.so also where mpi.h does not say so of what it declares.
+#define PASS_MPI(name, parameters, arguments)                            \
+  extern "C" __attribute__((visibility("default"))) int name parameters; \
+  PASS(int, name, parameters, arguments)
+
+PASS_MPI(PMPI_Comm_idup, (MPI_Comm of, MPI_Comm* made, MPI_Request* request), (of, made, request))
+PASS_MPI(PMPI_Comm_set_errhandler, (MPI_Comm of, MPI_Errhandler handler), (of, handler))
+PASS_MPI(PMPI_Comm_create_group, (MPI_Comm of, MPI_Group group, int tag, MPI_Comm* made),
+         (of, group, tag, made))
+PASS_MPI(PMPI_Isend,
+         (const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm over,
+          MPI_Request* request),
+         (data, count, type, to, tag, over, request))
+PASS_MPI(PMPI_Imrecv,
+         (void* data, int count, MPI_Datatype type, MPI_Message* message, MPI_Request* request),
+         (data, count, type, message, request))
 PASS(int, memfd_create, (const char* name, unsigned flags), (name, flags))
 PASS(int, socket, (int domain, int type, int protocol), (domain, type, protocol))
 

@@ -19,8 +19,10 @@ int communicators_made_by(const std::function<void()>& make) {
 }  // namespace hymn::test
 
 // hymn's own call passes here on its way to MPI.
-extern "C" int PMPI_Comm_create_group(MPI_Comm communicator, MPI_Group group, int tag,
-                                      MPI_Comm* made) {
+extern "C" __attribute__((visibility("default"))) int PMPI_Comm_create_group(MPI_Comm communicator,
+                                                                             MPI_Group group,
+                                                                             int tag,
+                                                                             MPI_Comm* made) {
   using Create = int (*)(MPI_Comm, MPI_Group, int, MPI_Comm*);
   static const auto real = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "PMPI_Comm_create_group"));
   hymn::test::CreateGroup& seen = hymn::test::create_group();

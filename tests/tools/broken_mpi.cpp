@@ -7,7 +7,8 @@
 #include <cstring>
 
 extern "C" {
-int PMPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+__attribute__((visibility("default"))) int PMPI_Init_thread(int* argc, char*** argv, int required,
+                                                            int* provided) {
   using Init = int (*)(int*, char***, int, int*);
   static const auto real = reinterpret_cast<Init>(dlsym(RTLD_NEXT, "PMPI_Init_thread"));
   const char* broken = std::getenv("BROKEN_MPI");

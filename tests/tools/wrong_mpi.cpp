@@ -17,10 +17,13 @@ int broadcast_and_damage(void* buffer, int count, MPI_Datatype datatype, int roo
 }  // namespace
 
 extern "C" {
-int PMPI_Bcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
+__attribute__((visibility("default"))) int PMPI_Bcast(void* buffer, int count,
+                                                      MPI_Datatype datatype, int root,
+                                                      MPI_Comm comm) {
   return broadcast_and_damage(buffer, count, datatype, root, comm);
 }
-int MPI_Bcast(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
+__attribute__((visibility("default"))) int MPI_Bcast(void* buffer, int count, MPI_Datatype datatype,
+                                                     int root, MPI_Comm comm) {
   return broadcast_and_damage(buffer, count, datatype, root, comm);
 }
 }
