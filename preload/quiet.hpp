@@ -8,7 +8,8 @@ namespace hymn::preload {
 /// For what MPI does for one rank, and refuses without asking a handler of the program: errors
 /// return. MPI_COMM_NULL before begin_quiet() and after end_quiet().
 MPI_Comm quiet_comm();
-/// Lets MPI move what others want of this rank. Any thread may.
+/// Lets MPI move what others want of this rank: long messages that it has started, windows,
+/// collectives that do not block. Any thread may.
 void move_mpi();
 void begin_quiet();
 void end_quiet();

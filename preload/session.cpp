@@ -75,10 +75,6 @@ std::optional<Watch> make_watch(const Config& config, const std::vector<RankProc
 /// Communicators that the program has not freed may end later, and look there.
 std::atomic<Session*> ended_session{nullptr};
 
-/// A rank that waits for hymn moves on what others want of its MPI: long messages that it has
-/// started, windows, collectives that do not block.
-void let_mpi_move() { move_mpi(); }
-
 /// Whether the program uses the MPI that this library was built for: another has other handles.
 bool is_our_mpi() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
@@ -189,7 +185,7 @@ void Session::make_world() {
     std::vector<int> hosts;
     for (const RankProcess& process : processes_) hosts.push_back(static_cast<int>(process.host));
     const bool on_one_host = std::ranges::all_of(hosts, [](int host) { return host == 0; });
-    world_.emplace(world_behind_mpi(MPI_COMM_WORLD, on_one_host, let_mpi_move));
+    world_.emplace(world_behind_mpi(MPI_COMM_WORLD, on_one_host, move_mpi));
     groups_.emplace(*world_, may_overlap_, std::move(hosts));
   } catch (const std::exception&) {
     groups_.reset();
