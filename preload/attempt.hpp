@@ -68,6 +68,7 @@ class Attempt {
     } catch (const UnsupportedError&) {
       return left(Reason::unsupported);
     } catch (const MpiFailure& failure) {
+      comm_->give_up();
       PMPI_Comm_call_errhandler(comm_->handle(), failure.code);
       return {Reason::carried, failure.code};
     } catch (const std::exception& error) {

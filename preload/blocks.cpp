@@ -34,6 +34,8 @@ Blocks Blocks::uneven(Attempt& call, const void* data, const int counts[], const
     made.is_dense_ = made.is_dense_ && at[rank] == next;
     next += counts[rank];
   }
+  made.places_.reserve(ranks);
+  made.sizes_.reserve(ranks);
   for (std::size_t place = 0; place < ranks; ++place) {
     const auto rank = static_cast<std::size_t>(call.rank_of_member(place));
     made.places_.push_back(at[rank]);

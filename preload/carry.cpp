@@ -93,8 +93,7 @@ void Attempt::was_refused(int code) {
 
 double Attempt::expected_ratio() const {
   if (!session_.reports() || comm_ == nullptr || reason_ != Reason::carried) return 1;
-  const std::size_t seen = sizes_of(call_) == Sizes::unknown ? 0 : bytes_;
-  return preload::expected_ratio({call_, comm_->size(), comm_->hosts(), seen});
+  return preload::expected_ratio({call_, comm_->size(), comm_->hosts(), bytes_});
 }
 
 Reason Attempt::judge_told(std::size_t bytes) {

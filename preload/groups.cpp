@@ -50,7 +50,7 @@ GroupLease Groups::make_together(MPI_Comm comm, const std::vector<int>& ranks,
 
 std::int64_t Groups::draw_number() {
   const std::lock_guard lock(mutex_);
-  return ++last_number_;
+  return ++last_number_ * static_cast<std::int64_t>(hosts_.size()) + world_.rank();
 }
 
 std::size_t Groups::hosts_of(const std::vector<int>& ranks) const {

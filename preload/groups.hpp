@@ -57,6 +57,7 @@ class Groups {
   GroupLease find(const std::vector<int>& ranks);
   GroupLease make_together(MPI_Comm comm, const std::vector<int>& ranks, std::int64_t number);
   GroupLease make(const std::vector<int>& ranks, std::int64_t number);
+  /// No other rank of the world draws it, nor does this one again.
   std::int64_t draw_number();
   void keep(const std::vector<int>& ranks, const GroupLease& group);
   static bool is_free(const GroupLease& group) {

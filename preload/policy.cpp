@@ -45,11 +45,17 @@ std::size_t nearest_size(std::size_t bytes) {
   return std::min(twice <= 4 ? 0 : (twice - 3) / 2, size_count - 1);
 }
 
-double ratio_inside(const Sight& sight) {
+/// Null: it has not been measured.
+const Measured* find(const Sight& sight) {
   const int ranks = nearest_ranks(sight.ranks);
   const auto* const found = std::ranges::find_if(
       measured, [&](const Measured& one) { return one.call == sight.call && one.ranks == ranks; });
-  if (found == std::end(measured)) return 1;
+  return found == std::end(measured) ? nullptr : found;
+}
+
+double ratio_inside(const Sight& sight) {
+  const Measured* const found = find(sight);
+  if (found == nullptr) return 1;
   switch (sizes_of(sight.call)) {
     case Sizes::known:
       return found->ratios[nearest_size(sight.bytes)];
@@ -63,7 +69,13 @@ double ratio_inside(const Sight& sight) {
 
 }  // namespace
 
-double expected_ratio(const Sight& sight) { return sight.hosts > 1 ? 1 : ratio_inside(sight); }
+double expected_ratio(const Sight& sight) {
+  if (sight.hosts > 1) return 1;
+  if (sizes_of(sight.call) != Sizes::unknown) return ratio_inside(sight);
+  const Measured* const found = find(sight);
+  if (found == nullptr || sight.bytes == 0) return 1;
+  return found->ratios[nearest_size(sight.bytes / static_cast<std::size_t>(sight.ranks))];
+}
 
 Reason judge(const Sight& sight) {
   if (sight.hosts > 1 && !gains_across_hosts(sight)) return Reason::not_quicker;

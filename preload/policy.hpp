@@ -31,7 +31,8 @@ struct Sight {
   std::size_t bytes = 0;
 };
 
-/// The time that hymn takes, in the time that MPI takes; 1 where that has not been measured.
+/// The time that hymn takes, in the time that MPI takes, once all bytes are known (0: they are
+/// not); 1 where that has not been measured.
 double expected_ratio(const Sight& sight);
 
 /// Reason::carried, or why not.

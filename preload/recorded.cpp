@@ -178,6 +178,22 @@ Recorded& Recorded::looking(int count, const MPI_Request* requests) {
   return *this;
 }
 
+Recorded& Recorded::all_if(const int* flag) {
+  flag_ = flag;
+  return *this;
+}
+
+Recorded& Recorded::one_of(const int* index) {
+  index_ = index;
+  return *this;
+}
+
+Recorded& Recorded::some_of(const int* count, const int* indices) {
+  count_ = count;
+  indices_ = indices;
+  return *this;
+}
+
 Recorded& Recorded::waiting(int count, const MPI_Request* requests) {
   looking(count, requests);
   for (const Watched& one : watched_) watch_->record().set_waited_for(one.open.record);
@@ -260,7 +276,7 @@ void Recorded::start_persistent() {
     const auto message = watch_->persistent().find(started_[i]);
     if (!message) continue;
     const std::uint64_t record = start_message(*message->group, *message);
-    const Requests::Added added = watch_->requests().add({started_[i], record, nullptr});
+    const Requests::Added added = watch_->requests().add({started_[i], record, nullptr, true});
     if (added.ended) end_open(*added.ended, CallState::completed);
     if (!added.is_followed) watch_->record().end(record, CallState::completed);
   }
@@ -325,19 +341,23 @@ void Recorded::end_collective(int code) {
     group->line->completed.store(sequence_, std::memory_order_release);
 }
 
+bool Recorded::is_named(int index) const {
+  if (index_ != nullptr) return *index_ == index;
+  if (count_ == nullptr) return true;
+  if (*count_ == MPI_UNDEFINED) return false;
+  return std::find(indices_, indices_ + *count_, index) != indices_ + *count_;
+}
+
 // MPI leaves MPI_REQUEST_NULL where a request has ended, but for one that may be started again.
-bool Recorded::has_ended(const Watched& one) const {
-  const MPI_Request request = requests_[one.index];
-  if (request == MPI_REQUEST_NULL) return true;
-  if (watch_->persistent().is_empty() || !watch_->persistent().find(request)) return false;
-  int is_idle = 0;
-  return PMPI_Request_get_status(request, &is_idle, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
-         is_idle != 0;
+bool Recorded::has_ended(const Watched& one, CallState state) const {
+  if (requests_[one.index] == MPI_REQUEST_NULL) return true;
+  return one.open.is_persistent && state == CallState::completed && is_named(one.index);
 }
 
 void Recorded::end_requests(CallState state) {
+  if (state == CallState::completed && flag_ != nullptr && *flag_ == 0) return;
   for (const Watched& one : watched_) {
-    if (!has_ended(one)) continue;
+    if (!has_ended(one, state)) continue;
     if (watch_->requests().remove(one.open.request, one.open.record)) end_open(one.open, state);
   }
 }

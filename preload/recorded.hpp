@@ -42,6 +42,11 @@ class Recorded {
   Recorded& persistent(const MPI_Request* request);
   Recorded& starting(int count, const MPI_Request* requests);
   Recorded& freeing(const MPI_Request* request);
+  /// What MPI says of the requests that it has looked at: whether it has ended all, which one, or
+  /// which of them.
+  Recorded& all_if(const int* flag);
+  Recorded& one_of(const int* index);
+  Recorded& some_of(const int* count, const int* indices);
   /// Waits for all of these, or ends some of them.
   Recorded& waiting(int count, const MPI_Request* requests);
   Recorded& looking(int count, const MPI_Request* requests);
@@ -79,7 +84,8 @@ class Recorded {
   void start_collective();
   std::uint64_t start_message(const WatchedGroup& group, const PersistentMessage& message);
   void start_persistent();
-  bool has_ended(const Watched& one) const;
+  bool has_ended(const Watched& one, CallState state) const;
+  bool is_named(int index) const;
   void end_collective(int code);
   void end_requests(CallState state);
   /// It is in flight, and a request ends it. `group`: of a collective.
@@ -102,6 +108,10 @@ class Recorded {
   Use use_ = Use::blocks;
   const MPI_Request* request_ = nullptr;
   const MPI_Request* requests_ = nullptr;
+  const int* flag_ = nullptr;     ///< as all_if()
+  const int* index_ = nullptr;    ///< as one_of()
+  const int* count_ = nullptr;    ///< as some_of()
+  const int* indices_ = nullptr;  ///< likewise
   const MPI_Request* started_ = nullptr;
   int started_count_ = 0;
   MPI_Request freed_ = MPI_REQUEST_NULL;

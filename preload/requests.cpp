@@ -44,7 +44,7 @@ std::optional<Requests::Open> Requests::find(MPI_Request request) const {
   if (count_ == 0) return std::nullopt;
   const Open* const open = slot_of(request);
   if (open == nullptr) return std::nullopt;
-  return Open{open->request, open->record - 1, open->group};
+  return Open{open->request, open->record - 1, open->group, open->is_persistent};
 }
 
 bool Requests::remove(MPI_Request request, std::uint64_t record) {

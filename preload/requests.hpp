@@ -22,6 +22,8 @@ class Requests {
     std::uint64_t record = 0;
     /// Of a collective, which may outlive its communicator; null: a message.
     std::shared_ptr<WatchedGroup> group{};
+    /// It may be started again: its handle stays when it has ended.
+    bool is_persistent = false;
   };
   struct Added {
     bool is_followed = false;  ///< false: there is no place

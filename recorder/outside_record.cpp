@@ -107,7 +107,9 @@ std::optional<OutsideRecord::Wait> OutsideRecord::longest_wait() const {
     since = began;
     longest = std::move(call);
   }
-  if (!longest) return outer_wait();
+  std::optional<Wait> outer = outer_wait();
+  if (!longest || (outer && outer->waited > Duration(clock.duration_ns(since, now.stamp))))
+    return outer;
   const GroupLine* const line = view.line_of(longest->group_uid);
   const std::string name = profiling_name(longest->type, parts_->rank, longest->peer);
   return Wait{longest->record_id,

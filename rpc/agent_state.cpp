@@ -80,7 +80,7 @@ void AgentState::start(Links links) {
 std::string AgentState::explain(int rank) {
   if (rank == rank_) return "nothing: it is this worker";
   if (engine_.link(rank)->has_stream()) return "shared memory";
-  if (why_no_streams_.empty()) return "a TCP connection: it is on another host";
+  if (!engine_.is_on_this_host(rank)) return "a TCP connection: it is on another host";
   return fmt::format("a socket, not shared memory: {}", why_no_streams_);
 }
 
@@ -187,6 +187,8 @@ void AgentState::begin(int rank, std::string what, Message message, const Pendin
   // Counted before it can be served, and only where it can.
   if (is_there) shutdown_.note_made(rank);
   if (is_there && post(rank, std::move(message))) return;
+  // A link that has just ended is told of in a moment, with the reason, to all calls over it.
+  if (is_there && !has_ended() && departure_of(rank).kind == Departure::Kind::none) return;
   // Its loss may have ended the call already; else nobody else will.
   const auto lost = calls_.take(number);
   if (lost) lost->pending->failed(has_ended() ? ended_error(*lost) : gone_error(rank, what));
@@ -258,7 +260,7 @@ void AgentState::take(int from, Message message) {
       return;
     case MessageKind::response:
     case MessageKind::failure:
-      finish_call(message);
+      finish_call(from, message);
       return;
     case MessageKind::fork_added:
     case MessageKind::fork_known:
@@ -290,7 +292,7 @@ void AgentState::serve(int from, Message message) {
   const auto call =
       std::make_shared<ServedCall>(shared_from_this(), from, message.head, std::move(message.name));
   const std::size_t bytes = message.payload_bytes() + bytes_beside_payload;
-  if (waiting_bytes_ + bytes > options_.max_queued_bytes) {
+  if (waiting_bytes_ > options_.max_queued_bytes) {
     call->fail(std::make_exception_ptr(ResourceError(
         fmt::format("{} bytes of calls wait at {} to be carried out", waiting_bytes_.load(),
                     worker(rank_).name),
@@ -316,9 +318,9 @@ void AgentState::serve_value(int from, const Message& message) {
     call->fail(gone_value());
 }
 
-void AgentState::finish_call(Message& message) {
-  const auto call = calls_.take(message.head.call);
-  if (!call) return;  // its time has passed
+void AgentState::finish_call(int from, Message& message) {
+  const auto call = calls_.take(message.head.call, from);
+  if (!call) return;  // its time has passed, or it was made to another worker
   if (message.head.kind == MessageKind::response)
     call->pending->answered(message.packed);
   else

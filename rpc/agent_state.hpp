@@ -92,7 +92,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   void note_context(Message& message);
   void serve(int from, Message message);
   void serve_value(int from, const Message& message);
-  void finish_call(Message& message);
+  void finish_call(int from, Message& message);
   void lose(int rank, Departure departure);
   TimePoint end_overdue(TimePoint now);
   Departure departure_of(int rank) const;

@@ -99,6 +99,13 @@ std::optional<Call> CallTable::take(std::uint64_t number) {
   return extract(found);
 }
 
+std::optional<Call> CallTable::take(std::uint64_t number, int rank) {
+  const std::lock_guard lock(mutex_);
+  const auto found = calls_.find(number);
+  if (found == calls_.end() || found->second.rank != rank) return std::nullopt;
+  return extract(found);
+}
+
 std::vector<Call> CallTable::take_all_of(int rank) {
   const std::lock_guard lock(mutex_);
   std::vector<Call> taken;

@@ -55,6 +55,8 @@ class CallTable {
  public:
   std::uint64_t add(Call call);
   std::optional<Call> take(std::uint64_t number);
+  /// Only if it was made to this worker.
+  std::optional<Call> take(std::uint64_t number, int rank);
   std::vector<Call> take_all_of(int rank);
   std::vector<Call> take_all();
   std::vector<Call> take_overdue(TimePoint now);

@@ -170,7 +170,11 @@ void Engine::take(int rank, std::vector<Arrival>& arrivals, const Take& take) {
   } catch (const std::exception& error) {
     why = fmt::format("what it sends cannot be taken: {}", error.what());
   }
-  for (Message& message : messages) arrivals.push_back({rank, false, {}, std::move(message)});
+  for (Message& message : messages) {
+    const MessageKind kind = message.head.kind;
+    if (kind == MessageKind::goodbye || kind == MessageKind::abort) neighbour.has_left = true;
+    arrivals.push_back({rank, false, {}, std::move(message)});
+  }
   if (!why.empty()) lose(rank, std::move(why), arrivals);
 }
 
@@ -178,11 +182,11 @@ void Engine::lose(int rank, std::string why, std::vector<Arrival>& arrivals) {
   Neighbour& neighbour = neighbours_[rank];
   if (neighbour.process)
     ::epoll_ctl(poll_.number(), EPOLL_CTL_DEL, neighbour.process.number(), nullptr);
-  neighbour.link->close();
-  if (std::exchange(neighbour.is_lost, true)) return;
+  if (std::exchange(neighbour.is_lost, true)) return neighbour.link->close();
   // A connection that ends mostly does so because its process has: that says more.
-  if (neighbour.process && ends_soon(neighbour.process))
+  if (neighbour.process && !neighbour.has_left && ends_soon(neighbour.process))
     why = words_of_end(how_it_ended(neighbour.pid));
+  neighbour.link->close();
   arrivals.push_back({rank, true, std::move(why), {}});
 }
 

@@ -56,6 +56,7 @@ class Engine {
   void start();
   /// Null for this worker itself.
   Link* link(int rank);
+  bool is_on_this_host(int rank) const { return neighbours_.at(rank).pid != 0; }
 
   void submit(Job job);
   /// News: what ends a call. Who leads does it soon, one after the other, so that each may wait for
@@ -97,6 +98,7 @@ class Engine {
     Descriptor process;
     int pid = 0;
     bool is_lost = false;
+    bool has_left = false;  ///< it has said that it goes
   };
   using Lock = std::unique_lock<std::mutex>;
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -25,6 +27,9 @@ void throw_mpi_error(int code, const char* call) {
 
 #ifdef MPICH_VERSION
 int test_mpi(MPI_Request* request, int* done, MPI_Status* status) {
+  // Another thread must neither take this handler for the program's, nor end it too early.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
   const bool returns = handler == MPI_ERRORS_RETURN;

@@ -84,7 +84,10 @@ int main(int argc, char** argv) {
   int wrong = 0;
   if (level == MPI_THREAD_MULTIPLE) {
     std::vector<MPI_Comm> comms(threads, MPI_COMM_NULL);
-    for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    // Of the same ranks, in one order and in another.
+    for (std::size_t i = 0; i < comms.size(); ++i)
+      comms[i] = preload_test::ordered(i % 2 == 0 ? preload_test::Order::of_world
+                                                  : preload_test::Order::other);
     std::atomic<int> all_wrong{0};
     std::vector<std::thread> running;
     for (int i = 0; i < threads; ++i)

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +18,9 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t bound = std::size_t{4} << 20;
 
-const auto bounds_pid = rpc::register_function("bounds.pid", [] { return int{::getpid()}; });
+/// The process that is about to stop; 0: none yet.
+std::atomic<int> stops{0};
+const auto bounds_stops = rpc::register_function("bounds.stops", [](int pid) { stops = pid; });
 const auto bounds_keep = rpc::register_function("bounds.keep", [](const rpc::Buffer& given) {
   std::this_thread::sleep_for(5ms);
   return std::uint64_t{given.size()};
@@ -32,6 +36,14 @@ const auto bounds_flood = rpc::register_function("bounds.flood", [](int rank, in
   for (const auto& size : sizes) sum += size.get();
   return sum;
 });
+
+bool is_stopped(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && line.substr(name_end).starts_with(") T");
+}
 
 struct Outcomes {
   int answered = 0;
@@ -88,7 +100,7 @@ TEST(RpcBounds, ResultsThatNobodyReads) {
   Workers workers;
   workers.options.max_queued_bytes = bound;
   workers.add([](rpc::Agent& agent) {
-    (void)agent.rpc_sync(1, bounds_pid);
+    agent.rpc_sync(2, bounds_stops, int{::getpid()});
     std::vector<Future<rpc::Buffer>> calls;
     for (int i = 0; i < 64; ++i)
       calls.push_back(agent.rpc_async(1, bounds_make, std::uint64_t{1} << 20));
@@ -102,8 +114,10 @@ TEST(RpcBounds, ResultsThatNobodyReads) {
   });
   workers.add(serve);
   workers.add([](rpc::Agent& agent) {
-    const int pid = agent.rpc_sync(0, bounds_pid);
-    std::this_thread::sleep_for(500ms);
+    while (stops == 0) std::this_thread::sleep_for(10ms);
+    const int pid = stops;
+    while (!is_stopped(pid)) std::this_thread::sleep_for(10ms);
+    std::this_thread::sleep_for(300ms);
     ::kill(pid, SIGCONT);
     agent.shutdown();
     return std::string();
