@@ -75,14 +75,15 @@ function(hymn_add_room)
   target_compile_options(${target} PRIVATE ${room_OPTION})
   set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})
   set_property(GLOBAL APPEND PROPERTY HYMN_THIRD_PARTY ${room_LINKS})
-  # Targets of their own, as CMake unites only sources that have the options of their target.
+  # Targets of their own, as CMake unites only sources that have the options of their target. What speaks
+  # MPI waits for it, or works when a job begins.
+  set(room_OPTION $<$<CONFIG:Release>:-Os>)
   if(room_MPI)
     hymn_add_part(mpi "${room_MPI}")
     set_property(GLOBAL APPEND PROPERTY HYMN_SPEAKS_MPI ${target}_mpi)
     hymn_again_over_mpich()
   endif()
   if(room_SMALL)
-    set(room_OPTION $<$<CONFIG:Release>:-Os>)
     hymn_add_part(small "${room_SMALL}")
     set_property(GLOBAL APPEND PROPERTY HYMN_SMALL ${target}_small)
   endif()

@@ -9,7 +9,7 @@ namespace hymn {
 
 /// Whether there is no process with this id, as it is seen here, any more, or only what its parent
 /// has not asked about yet.
-HYMN_PRIVATE bool has_ended(int pid);
+bool has_ended(int pid);
 
 /// Whether the process is stopped (by SIGSTOP, a terminal or a debugger). False where it cannot be
 /// told.
