@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "control/process_state.hpp"
 #include "tests/rpc/worker_processes.hpp"
 
 namespace hymn::test {
@@ -36,14 +36,6 @@ const auto bounds_flood = rpc::register_function("bounds.flood", [](int rank, in
   for (const auto& size : sizes) sum += size.get();
   return sum;
 });
-
-bool is_stopped(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end != std::string::npos && line.substr(name_end).starts_with(") T");
-}
 
 struct Outcomes {
   int answered = 0;
