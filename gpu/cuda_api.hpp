@@ -17,6 +17,8 @@ using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
 using Module = struct ModuleHandle*;  ///< kernels, loaded for one context
 using Kernel = struct KernelHandle*;
+using Graph = struct GraphHandle*;          ///< what a stream was given while it was captured
+using GraphExec = struct GraphExecHandle*;  ///< which can be launched
 struct Uuid {
   std::array<unsigned char, 16> bytes;
 };
@@ -68,6 +70,8 @@ constexpr unsigned event_with_timing = 0;
 /// An event without times, which is cheaper.
 constexpr unsigned event_without_timing = 2;
 constexpr unsigned wait_by_default = 0;
+/// Of a captured stream: each launch of the graph records it, and who is outside can see that.
+constexpr unsigned record_external = 1;
 constexpr unsigned no_flags = 0;
 /// Lets the GPU of the context reach the GPU that the memory is of.
 constexpr unsigned ipc_enable_peer_access = 1;
@@ -130,6 +134,7 @@ struct Functions {
   Function<Result(Event*, unsigned)> make_event{"cuEventCreate"};
   Function<Result(Event)> destroy_event{"cuEventDestroy_v2"};
   Function<Result(Event, Stream)> record_event{"cuEventRecord"};
+  Function<Result(Event, Stream, unsigned)> record_event_flagged{"cuEventRecordWithFlags"};
   Function<Result(Event)> query_event{"cuEventQuery"};
   /// Milliseconds between two events with timing.
   Function<Result(float*, Event, Event)> elapsed{"cuEventElapsedTime"};
@@ -150,6 +155,13 @@ struct Functions {
   Function<Result(Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                   Stream, void**, void**)>
       launch{"cuLaunchKernel"};
+  Function<Result(Stream, CaptureMode)> begin_capture{"cuStreamBeginCapture_v2"};
+  Function<Result(Stream, Graph*)> end_capture{"cuStreamEndCapture"};
+  Function<Result(GraphExec*, Graph, unsigned long long)> instantiate{
+      "cuGraphInstantiateWithFlags"};
+  Function<Result(GraphExec, Stream)> launch_graph{"cuGraphLaunch"};
+  Function<Result(Graph)> destroy_graph{"cuGraphDestroy"};
+  Function<Result(GraphExec)> destroy_graph_exec{"cuGraphExecDestroy"};
 };
 
 }  // namespace hymn::cuda_api

@@ -9,6 +9,10 @@ namespace hymn {
 
 using namespace cuda_api;
 
+namespace {
+thread_local const GpuDevice* entered = nullptr;
+}
+
 // The driver may be gone by now, at the end of the process: nothing is done about failures.
 GpuDevice::~GpuDevice() {
   if (context_ == nullptr) return;
@@ -40,11 +44,16 @@ int GpuDevice::multiprocessors() {
   return count;
 }
 
-GpuDevice::Entry::Entry(GpuDevice& gpu) : gpu_(gpu), relaxed_(gpu.cuda_) {
+GpuDevice::Entry::Entry(GpuDevice& gpu) : gpu_(gpu), before_(entered) {
+  if (before_ == &gpu) return;
+  relaxed_.emplace(gpu.cuda_);
   call(gpu_.cuda_, gpu_.cuda_.push_context, gpu_.context());
+  entered = &gpu;
 }
 
 GpuDevice::Entry::~Entry() {
+  if (before_ == &gpu_) return;
+  entered = before_;
   Context popped = nullptr;
   gpu_.cuda_.pop_context.pointer(&popped);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ class GpuDevice {
   int index() const { return index_; }
 
   /// While it lives the GPU is current on its thread, whose calls break no capture; then what was
-  /// so before.
+  /// so before. One inside of another for the same GPU costs nothing.
   class Entry {
    public:
     HYMN_PRIVATE explicit Entry(GpuDevice& gpu);
@@ -37,7 +38,8 @@ class GpuDevice {
 
    private:
     GpuDevice& gpu_;
-    const RelaxedCapture relaxed_;
+    const GpuDevice* const before_;  // which the thread had entered
+    std::optional<RelaxedCapture> relaxed_;
   };
   /// For threads that hymn has started for the GPU: they break no capture.
   void make_current();

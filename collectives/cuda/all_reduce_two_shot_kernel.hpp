@@ -29,6 +29,7 @@ struct TwoShotPiece {
   HYMN_KERNEL_BODY bool reduce(const KernelThread& at, const PeerTeam& team,
                                const PeerMeeting& meeting) const {
     std::byte* const own = meeting.slot(team.rank);
+    HYMN_ROLLED
     for (unsigned rank = 0; rank < team.size; ++rank)
       copy_packs(at, own, input, begin(rank, team.size), begin(rank + 1, team.size), bytes);
     if (!meeting.meet(PeerPhase::staged)) return false;
@@ -40,6 +41,7 @@ struct TwoShotPiece {
                           begin(team.rank + 1, team.size), store);
     if (!meeting.meet(PeerPhase::folded)) return false;
     // Each begins with the next rank's, so that not all read from the same one.
+    HYMN_ROLLED
     for (unsigned step = 1; step < team.size; ++step) {
       const unsigned rank = (team.rank + step) % team.size;
       copy_packs(at, output, meeting.slot(rank), begin(rank, team.size), begin(rank + 1, team.size),

@@ -6,36 +6,103 @@
 
 namespace hymn::cuda {
 
-/// The results of what all ranks have staged at `offset` of their slots, and at `count` - 1 places
-/// behind it, `step` bytes apart. Beyond the end of the data they are anything.
-template <class Reduction, unsigned count>
-HYMN_KERNEL_BODY void fold_at_once(const PeerMeeting& meeting, unsigned ranks, std::uint64_t offset,
-                                   std::uint64_t step, Pack* results) {
+/// A pack's elements, as they are accumulated.
+template <class Reduction>
+class FoldedPack {
+ public:
+  HYMN_KERNEL_BODY explicit FoldedPack(Pack of_first_rank) {
+    const auto elements = std::bit_cast<Elements>(of_first_rank);
+    HYMN_UNROLLED
+    for (unsigned i = 0; i < width; ++i)
+      folded_[i] = Reduction::first(Reduction::load(elements.of[i]));
+  }
+  HYMN_KERNEL_BODY void take(Pack of_next_rank) {
+    const auto elements = std::bit_cast<Elements>(of_next_rank);
+    HYMN_UNROLLED
+    for (unsigned i = 0; i < width; ++i)
+      folded_[i] = Reduction::combine(folded_[i], Reduction::load(elements.of[i]));
+  }
+  HYMN_KERNEL_BODY Pack result(unsigned ranks) const {
+    Elements stored;
+    HYMN_UNROLLED
+    for (unsigned i = 0; i < width; ++i) stored.of[i] = Reduction::store(folded_[i], ranks);
+    return std::bit_cast<Pack>(stored);
+  }
+
+ private:
   using Element = typename Reduction::Element;
-  constexpr unsigned width = pack_bytes / sizeof(Element);
+  static constexpr unsigned width = pack_bytes / sizeof(Element);
   struct alignas(16) Elements {
     Element of[width];
   };
-  typename Reduction::Accumulator folded[count][width];
-  for (unsigned rank = 0; rank < ranks; ++rank) {
-    const std::byte* const from = meeting.slot(rank) + offset;
-    Pack packs[count];
+  typename Reduction::Accumulator folded_[width];
+};
+
+/// What the ranks from `from` on have staged at `offset` of their slots, and at `count` - 1 places
+/// behind it, `step` bytes apart: all of it is on its way at the same time.
+template <unsigned wide, unsigned deep>
+struct StagedPacks {
+  Pack of[wide][deep];
+
+  HYMN_KERNEL_BODY StagedPacks(const PeerMeeting& meeting, unsigned from, unsigned ranks,
+                               std::uint64_t offset, std::uint64_t step, unsigned count) {
     HYMN_UNROLLED
-    for (unsigned k = 0; k < count; ++k) packs[k] = *reinterpret_cast<const Pack*>(from + k * step);
-    HYMN_UNROLLED
-    for (unsigned k = 0; k < count; ++k) {
-      const auto elements = std::bit_cast<Elements>(packs[k]);
-      for (unsigned i = 0; i < width; ++i) {
-        const auto given = Reduction::load(elements.of[i]);
-        folded[k][i] = rank > 0 ? Reduction::combine(folded[k][i], given) : Reduction::first(given);
-      }
+    for (unsigned r = 0; r < wide; ++r) {
+      const bool is_there = from + r < ranks;
+      const std::byte* const at = meeting.slot(is_there ? from + r : from) + offset;
+      HYMN_UNROLLED
+      for (unsigned k = 0; k < deep; ++k)
+        of[r][k] = load_pack_if(is_there && k < count, at + k * step);
     }
   }
-  HYMN_UNROLLED
-  for (unsigned k = 0; k < count; ++k) {
-    Elements stored;
-    for (unsigned i = 0; i < width; ++i) stored.of[i] = Reduction::store(folded[k][i], ranks);
-    results[k] = std::bit_cast<Pack>(stored);
+};
+
+/// The thread's share of folding packs [first, last), every stride()-th of them: of up to `wide`
+/// ranks `deep` packs at a time.
+template <class Reduction, unsigned wide, unsigned deep, class Store>
+HYMN_KERNEL_BODY void fold_few_ranks(const KernelThread& at, const PeerMeeting& meeting,
+                                     unsigned ranks, std::uint64_t begin, std::uint64_t first,
+                                     std::uint64_t last, Store store) {
+  const std::uint64_t stride = at.stride();
+  for (std::uint64_t i = first + at.index(); i < last; i += deep * stride) {
+    unsigned count = 1;
+    HYMN_UNROLLED
+    for (unsigned k = 1; k < deep; ++k) count += i + k * stride < last ? 1 : 0;
+    const StagedPacks<wide, deep> packs(meeting, 0, ranks, begin + i * pack_bytes,
+                                        stride * pack_bytes, count);
+    HYMN_UNROLLED
+    for (unsigned k = 0; k < deep; ++k) {
+      if (k >= count) break;
+      FoldedPack<Reduction> folded(packs.of[0][k]);
+      HYMN_UNROLLED
+      for (unsigned r = 1; r < wide; ++r)
+        if (r < ranks) folded.take(packs.of[r][k]);
+      store(i + k * stride, folded.result(ranks));
+    }
+  }
+}
+
+/// The same of any number of ranks, a pack of eight of them at a time.
+template <class Reduction, class Store>
+HYMN_KERNEL_BODY void fold_many_ranks(const KernelThread& at, const PeerMeeting& meeting,
+                                      unsigned ranks, std::uint64_t begin, std::uint64_t first,
+                                      std::uint64_t last, Store store) {
+  constexpr unsigned wide = 8;
+  using Packs = StagedPacks<wide, 1>;
+  for (std::uint64_t i = first + at.index(); i < last; i += at.stride()) {
+    const std::uint64_t offset = begin + i * pack_bytes;
+    const Packs packs(meeting, 0, ranks, offset, 0, 1);
+    FoldedPack<Reduction> folded(packs.of[0][0]);
+    HYMN_UNROLLED
+    for (unsigned r = 1; r < wide; ++r)
+      if (r < ranks) folded.take(packs.of[r][0]);
+    for (unsigned rank = wide; rank < ranks; rank += wide) {
+      const Packs more(meeting, rank, ranks, offset, 0, 1);
+      HYMN_UNROLLED
+      for (unsigned r = 0; r < wide; ++r)
+        if (rank + r < ranks) folded.take(more.of[r][0]);
+    }
+    store(i, folded.result(ranks));
   }
 }
 
@@ -45,20 +112,13 @@ template <class Reduction, class Store>
 HYMN_KERNEL_BODY void fold_range(const KernelThread& at, const PeerMeeting& meeting, unsigned ranks,
                                  std::uint64_t begin, std::uint64_t first, std::uint64_t last,
                                  Store store) {
-  // As many as keep what is folded in registers.
-  constexpr unsigned count = 2;
-  const std::uint64_t step = at.stride() * pack_bytes;
-  std::uint64_t i = first + at.index();
-  Pack results[count];
-  for (; i + (count - 1) * at.stride() < last; i += count * at.stride()) {
-    fold_at_once<Reduction, count>(meeting, ranks, begin + i * pack_bytes, step, results);
-    HYMN_UNROLLED
-    for (unsigned k = 0; k < count; ++k) store(i + k * at.stride(), results[k]);
-  }
-  for (; i < last; i += at.stride()) {
-    fold_at_once<Reduction, 1>(meeting, ranks, begin + i * pack_bytes, step, results);
-    store(i, results[0]);
-  }
+  // As much on its way as keeps all of it in registers.
+  if (ranks <= 2)
+    fold_few_ranks<Reduction, 2, 4>(at, meeting, ranks, begin, first, last, store);
+  else if (ranks <= 4)
+    fold_few_ranks<Reduction, 4, 2>(at, meeting, ranks, begin, first, last, store);
+  else
+    fold_many_ranks<Reduction>(at, meeting, ranks, begin, first, last, store);
 }
 
 /// The same of `bytes`, the results of which follow each other in `output`.

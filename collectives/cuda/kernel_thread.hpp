@@ -6,15 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hymn/half.hpp"
+
 #ifdef __CUDACC__
 #define HYMN_KERNEL_BODY __device__ __forceinline__
+#define HYMN_KERNEL_CALL __device__ __noinline__ inline
 #define HYMN_UNROLLED _Pragma("unroll")
+#define HYMN_ROLLED _Pragma("unroll 1")
 #else
 #include <atomic>
 #include <chrono>
 #include <thread>
 #define HYMN_KERNEL_BODY inline
+#define HYMN_KERNEL_CALL inline
 #define HYMN_UNROLLED
+#define HYMN_ROLLED
 #endif
 
 namespace hymn::cuda {
@@ -139,6 +145,39 @@ HYMN_KERNEL_BODY float divide(float a, float b) {
   return __fdiv_rn(a, b);
 #else
   return a / b;
+#endif
+}
+
+// --- Halves, by the GPU's own instructions where there are some: these round as hymn/half.hpp
+// does, and lose the payload of a NaN.
+
+HYMN_KERNEL_BODY float widen_float16(std::uint16_t bits) {
+#ifdef __CUDACC__
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#else
+  return detail::widen_float16(bits);
+#endif
+}
+
+HYMN_KERNEL_BODY std::uint16_t narrow_float16(float value) {
+#ifdef __CUDACC__
+  std::uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return value == value ? bits : std::uint16_t{0x7e00};
+#else
+  return detail::narrow_float16(value);
+#endif
+}
+
+HYMN_KERNEL_BODY std::uint16_t narrow_bfloat16(float value) {
+#ifdef __CUDACC__
+  std::uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return value == value ? bits : std::uint16_t{0x7fc0};
+#else
+  return detail::narrow_bfloat16(value);
 #endif
 }
 

@@ -28,8 +28,9 @@ HYMN_KERNEL_BODY void copy_units(void* to, const void* from, std::uint64_t bytes
     static_cast<Unit*>(to)[i] = static_cast<const Unit*>(from)[i];
 }
 
-/// Up to 16 bytes, of any alignment.
-HYMN_KERNEL_BODY void copy_some(void* to, const void* from, std::uint64_t bytes) {
+/// Up to 16 bytes, of any alignment. A call of its own: it is rare, and would take registers from
+/// what is not.
+HYMN_KERNEL_CALL void copy_some(void* to, const void* from, std::uint64_t bytes) {
   const bool are_words = is_aligned(to, 4) && is_aligned(from, 4) && bytes % 4 == 0;
   if (bytes == pack_bytes && is_aligned(to, 16) && is_aligned(from, 16))
     *static_cast<Pack*>(to) = *static_cast<const Pack*>(from);
@@ -59,23 +60,48 @@ HYMN_KERNEL_BODY std::uint64_t bytes_of_pack(std::uint64_t pack, std::uint64_t b
 
 /// How many packs a thread has under way at the same time where nothing keeps it from it. One alone
 /// would wait for the memory most of the time: what a GPU reads is on its way for a microsecond.
-inline constexpr unsigned packs_at_once = 4;
+inline constexpr unsigned packs_at_once = 8;
 
-/// The thread's share of copying packs [first, last) of `bytes` in all.
+/// Zeros where it is not to be loaded, for what has no value keeps registers busy.
+HYMN_KERNEL_BODY Pack load_pack_if(bool is_there, const std::byte* from) {
+  return is_there ? *reinterpret_cast<const Pack*>(from) : Pack{};
+}
+
+/// How many of packs i, i + stride, ... there are before `last`: at most packs_at_once.
+HYMN_KERNEL_BODY unsigned packs_before(std::uint64_t i, std::uint64_t stride, std::uint64_t last) {
+  unsigned count = 0;
+  HYMN_UNROLLED
+  for (unsigned k = 0; k < packs_at_once; ++k) count += i + k * stride < last ? 1 : 0;
+  return count;
+}
+
+/// copy_packs() of those that are whole, between multiples of 16 bytes.
+HYMN_KERNEL_BODY void copy_whole_packs(const KernelThread& at, std::byte* to, const std::byte* from,
+                                       std::uint64_t first, std::uint64_t last) {
+  const std::uint64_t stride = at.stride();
+  HYMN_ROLLED
+  for (std::uint64_t i = first + at.index(); i < last; i += packs_at_once * stride) {
+    const unsigned count = packs_before(i, stride, last);
+    Pack packs[packs_at_once];
+    HYMN_UNROLLED
+    for (unsigned k = 0; k < packs_at_once; ++k)
+      packs[k] = load_pack_if(k < count, from + (i + k * stride) * pack_bytes);
+    HYMN_UNROLLED
+    for (unsigned k = 0; k < packs_at_once; ++k)
+      if (k < count) *reinterpret_cast<Pack*>(to + (i + k * stride) * pack_bytes) = packs[k];
+  }
+}
+
+/// The thread's share of copying packs [first, last) of `bytes` in all: every stride()-th from
+/// first + index() on.
 HYMN_KERNEL_BODY void copy_packs(const KernelThread& at, std::byte* to, const std::byte* from,
                                  std::uint64_t first, std::uint64_t last, std::uint64_t bytes) {
   std::uint64_t i = first + at.index();
   if (is_aligned(to, pack_bytes) && is_aligned(from, pack_bytes)) {
     const std::uint64_t whole = bytes / pack_bytes < last ? bytes / pack_bytes : last;
-    for (; i + (packs_at_once - 1) * at.stride() < whole; i += packs_at_once * at.stride()) {
-      Pack packs[packs_at_once];
-      HYMN_UNROLLED
-      for (unsigned k = 0; k < packs_at_once; ++k)
-        packs[k] = *reinterpret_cast<const Pack*>(from + (i + k * at.stride()) * pack_bytes);
-      HYMN_UNROLLED
-      for (unsigned k = 0; k < packs_at_once; ++k)
-        *reinterpret_cast<Pack*>(to + (i + k * at.stride()) * pack_bytes) = packs[k];
-    }
+    copy_whole_packs(at, to, from, first, whole);
+    if (whole == last) return;
+    while (i < whole) i += at.stride();  // to the last one, if that is this thread's
   }
   for (; i < last; i += at.stride())
     copy_some(to + i * pack_bytes, from + i * pack_bytes, bytes_of_pack(i, bytes));

@@ -31,19 +31,15 @@ using Int64 = AsItIs<std::int64_t>;
 struct Float16 {
   using Element = std::uint16_t;
   using Accumulator = float;
-  HYMN_KERNEL_BODY static float widen(std::uint16_t bits) { return detail::widen_float16(bits); }
-  HYMN_KERNEL_BODY static std::uint16_t narrow(float value) {
-    return detail::narrow_float16(value);
-  }
+  HYMN_KERNEL_BODY static float widen(std::uint16_t bits) { return widen_float16(bits); }
+  HYMN_KERNEL_BODY static std::uint16_t narrow(float value) { return narrow_float16(value); }
 };
 
 struct Bfloat16 {
   using Element = std::uint16_t;
   using Accumulator = float;
   HYMN_KERNEL_BODY static float widen(std::uint16_t bits) { return detail::widen_bfloat16(bits); }
-  HYMN_KERNEL_BODY static std::uint16_t narrow(float value) {
-    return detail::narrow_bfloat16(value);
-  }
+  HYMN_KERNEL_BODY static std::uint16_t narrow(float value) { return narrow_bfloat16(value); }
 };
 
 /// Sums of integers wrap, so that they are made of unsigned numbers.
