@@ -193,6 +193,7 @@ TEST(HymnBench, RefusesBadArguments) {
       {"all_reduce --timeout 0", "'0'"},
       {"all_reduce --vs nvidia", "mpi, nccl"},
       {"all_reduce --vs nccl", "--memory device"},
+      {"all_reduce --graph", "--memory device"},
       {"all_reduce --memory gpu", "host, device"},
       {"all_reduce --memory device --vs mpi", "--vs nccl"},
       {"all_reduce --threads 2 --vs mpi", "--threads"},

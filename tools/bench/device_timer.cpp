@@ -31,10 +31,12 @@ std::shared_ptr<GpuDevice> require_gpus(World& world) {
 }
 
 DeviceTimer::DeviceTimer(World& world, std::shared_ptr<GpuDevice> gpu, const BenchCase& bench_case,
-                         DataType dtype, ReduceOp op, std::size_t bytes, Timeout limit)
+                         DataType dtype, ReduceOp op, std::size_t bytes, Timeout limit,
+                         bool in_graphs)
     : BenchTally(world, bench_case, dtype, op),
       gpu_(std::move(gpu)),
       limit_(limit),
+      in_graphs_(in_graphs),
       pattern_(gpu_, bytes + PeriodicData::period * size_of(dtype)),
       first_(gpu_, bytes),
       second_(gpu_, bytes),
@@ -44,6 +46,8 @@ DeviceTimer::DeviceTimer(World& world, std::shared_ptr<GpuDevice> gpu, const Ben
   pattern_.write(pattern.data(), pattern.size());
   stream_ = gpu_->make_stream(false);
   for (Marks& marks : marks_) marks = make_marks();
+  const GpuDevice::Entry entry(*gpu_);
+  hymn::call(gpu_->cuda(), gpu_->cuda().make_event, &end_, cuda_api::event_without_timing);
 }
 
 // After a failure the driver may refuse all of this.
@@ -51,6 +55,7 @@ DeviceTimer::~DeviceTimer() {
   for (const Marks& marks : marks_)
     for (const cuda_api::Event event : {marks.before, marks.behind})
       if (event != nullptr) gpu_->cuda().destroy_event.pointer(event);
+  if (end_ != nullptr) gpu_->cuda().destroy_event.pointer(end_);
   if (stream_ != nullptr) gpu_->destroy_stream(stream_);
 }
 
@@ -97,7 +102,11 @@ double DeviceTimer::copy_rate() const {
 }
 
 void DeviceTimer::record(cuda_api::Event event) const {
-  hymn::call(gpu_->cuda(), gpu_->cuda().record_event, event, stream_);
+  const cuda_api::Functions& cuda = gpu_->cuda();
+  if (is_capturing_)
+    hymn::call(cuda, cuda.record_event_flagged, event, stream_, cuda_api::record_external);
+  else
+    hymn::call(cuda, cuda.record_event, event, stream_);
 }
 
 BlockTime DeviceTimer::time_block(const BenchCall& call, std::size_t iterations, std::size_t check,
@@ -107,27 +116,68 @@ BlockTime DeviceTimer::time_block(const BenchCall& call, std::size_t iterations,
   const GpuDevice::Entry entry(*gpu_);
   double stream_us = 0;
   Clock::duration spent{0};
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < iterations; ++i) {
-    const std::size_t phase = next_phase();
-    write_input(call, input_phase(phase));
-    record(marks_[used].before);
+  for (std::size_t left = iterations; left > 0;) {
+    const bool is_checked = left <= check;
+    const std::size_t operations = is_checked ? 1 : std::min(left - check, marks_.size());
+    std::unique_ptr<DeviceGraph> graph;
+    if (in_graphs_)
+      graph = enqueue_graph(call, operations, side, spent);
+    else
+      enqueue(call, operations, side, spent);
+    stream_us += await(operations, side);
+    if (in_graphs_) all_.barrier();  // to destroy it may wait for others, too
+    if (is_checked) verify_output(call, phase_);
+    left -= operations;
+  }
+  return {stream_us / static_cast<double>(iterations), mean_us(spent, iterations)};
+}
+
+void DeviceTimer::enqueue(const BenchCall& call, std::size_t operations, const Side& side,
+                          Clock::duration& spent) {
+  for (std::size_t i = 0; i < operations; ++i) {
+    phase_ = next_phase();
+    write_input(call, input_phase(phase_));
+    record(marks_[i].before);
     const auto begin = Clock::now();
     side.enqueue();
     spent += Clock::now() - begin;
-    record(marks_[used].behind);
-    const bool is_checked = iterations - i <= check;
-    if (++used == marks_.size() || is_checked || i + 1 == iterations)
-      stream_us += await(std::exchange(used, 0), side);
-    if (is_checked) verify_output(call, phase);
+    record(marks_[i].behind);
   }
-  return {stream_us / static_cast<double>(iterations), mean_us(spent, iterations)};
+}
+
+// Ranks may share the GPU: to make a graph may wait for all that runs there, of which one may wait
+// for this rank. One operation that is not captured makes what NCCL wants to have made before; one
+// that is captured, and not timed, takes the time by which hosts launch apart; and the graph's
+// first launch takes longer, for the GPU has to be told of it.
+std::unique_ptr<DeviceGraph> DeviceTimer::enqueue_graph(const BenchCall& call,
+                                                        std::size_t operations, const Side& side,
+                                                        Clock::duration& spent) {
+  Clock::duration unused{0};
+  enqueue(call, 1, side, unused);
+  await(1, side);
+  all_.barrier();
+  auto graph = std::make_unique<DeviceGraph>(*gpu_, stream_, [&] {
+    is_capturing_ = true;
+    side.enqueue();
+    enqueue(call, operations, side, unused);
+  });
+  is_capturing_ = false;
+  all_.barrier();
+  graph->launch(stream_);
+  await(operations, side);
+  all_.barrier();
+  const auto begin = Clock::now();
+  graph->launch(stream_);
+  spent += Clock::now() - begin;
+  return graph;
 }
 
 double DeviceTimer::await(std::size_t marks, const Side& side) {
   const cuda_api::Functions& cuda = gpu_->cuda();
   const auto began = Clock::now();
-  while (!gpu_->has_happened(marks_[marks - 1].behind)) {
+  // The marks of a graph tell of its launch before, until this one has come to them.
+  hymn::call(cuda, cuda.record_event, end_, stream_);
+  while (!gpu_->has_happened(end_)) {
     side.look();
     if (!limit_.is_none() && Clock::now() - began > limit_.duration())
       throw TimeoutError(

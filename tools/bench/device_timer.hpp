@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/device_memory.hpp"
+#include "tools/bench/device_graph.hpp"
 #include "tools/bench/timer.hpp"
 
 namespace hymn {
@@ -19,7 +20,7 @@ namespace hymn {
 /// Means of the iterations of one block, in microseconds.
 struct BlockTime {
   double us = 0;
-  double enqueue_us = 0;  ///< 0 where nothing is enqueued
+  double enqueue_us = 0;  ///< of the host; 0 where nothing is enqueued
 };
 
 /// The GPU of a rank that measures on it. Throws UnsupportedError, the same on all ranks, where one
@@ -29,8 +30,10 @@ std::shared_ptr<GpuDevice> require_gpus(World& world);
 class DeviceTimer : public BenchTally {
  public:
   /// With room for sizes up to `bytes`. Operations that take longer than `limit` are given up.
+  /// `in_graphs`: they are captured, up to 32 at a time, and launched together; what the host needs
+  /// is then its part of the launch.
   DeviceTimer(World& world, std::shared_ptr<GpuDevice> gpu, const BenchCase& bench_case,
-              DataType dtype, ReduceOp op, std::size_t bytes, Timeout limit);
+              DataType dtype, ReduceOp op, std::size_t bytes, Timeout limit, bool in_graphs);
   ~DeviceTimer();
 
   BenchCall call(const BenchShape& shape) const {
@@ -61,17 +64,26 @@ class DeviceTimer : public BenchTally {
   Marks make_marks() const;
   void write_input(const BenchCall& call, std::size_t phase);
   void record(cuda_api::Event event) const;
+  /// Several operations one behind the other, each between its marks.
+  void enqueue(const BenchCall& call, std::size_t operations, const Side& side,
+               Clock::duration& spent);
+  std::unique_ptr<DeviceGraph> enqueue_graph(const BenchCall& call, std::size_t operations,
+                                             const Side& side, Clock::duration& spent);
   /// Until the stream has done all; the microseconds between the first so many marks.
   double await(std::size_t marks, const Side& side);
   void verify_output(const BenchCall& call, std::size_t phase);
 
   std::shared_ptr<GpuDevice> gpu_;
   Timeout limit_;
-  DeviceMemory pattern_;  // the sequence, from any phase on as long as the longest input
+  bool in_graphs_;
+  bool is_capturing_ = false;
+  std::size_t phase_ = 0;  // of the last operation's input
+  DeviceMemory pattern_;   // the sequence, from any phase on as long as the longest input
   DeviceMemory first_;
   DeviceMemory second_;
   cuda_api::Stream stream_ = nullptr;
-  std::array<Marks, 32> marks_;  // of operations that are on the stream at the same time
+  std::array<Marks, 32> marks_;    // of operations that are on the stream at the same time
+  cuda_api::Event end_ = nullptr;  // of all that was enqueued
   std::vector<std::byte> found_;
 };
 

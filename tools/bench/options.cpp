@@ -109,6 +109,9 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--memory", arguments.memory,
                  "where the buffers are: host, or device, the memory of each rank's GPU")
       ->capture_default_str();
+  app.add_flag("--graph", arguments.graph,
+               "with --memory device: operations are captured into CUDA graphs, so that what the "
+               "hosts need to launch them is left out");
   app.add_option("--root", arguments.root, "of rooted collectives")->capture_default_str();
   app.add_option("--iters", arguments.iterations,
                  "timed iterations of each size; 0: as many as give a steady figure")
@@ -164,6 +167,9 @@ BenchOptions checked_options(const BenchArguments& arguments) {
         index_of(arguments.reproducible, level_names(), "level of reproducibility"));
   options.threads = arguments.threads;
   options.on_gpu = index_of(arguments.memory, {"host", "device"}, "memory") == 1;
+  if (arguments.graph && !options.on_gpu)
+    throw BadArguments("--graph captures what is on the stream of a GPU: use --memory device, too");
+  options.in_graphs = arguments.graph;
   options.rival = rival_named(arguments);
   const std::vector<std::string_view> levels = {"init", "single", "funneled", "serialized",
                                                 "multiple"};

@@ -26,6 +26,7 @@ struct BenchArguments {
   std::string dtype = "float32";
   std::string op = "sum";
   std::string memory = "host";
+  bool graph = false;
   int root = 0;
   std::size_t iterations = 0;
   std::size_t warmup = 5;
@@ -52,7 +53,8 @@ struct BenchOptions {
   std::size_t factor = 2;
   DataType dtype = DataType::float32;
   ReduceOp op{};
-  bool on_gpu = false;  ///< the buffers are in the memory of the ranks' GPUs
+  bool on_gpu = false;     ///< the buffers are in the memory of the ranks' GPUs
+  bool in_graphs = false;  ///< operations are captured into graphs, and these are launched
   int root = 0;
   std::size_t iterations = 0;  ///< 0: as many as make a steady figure
   std::size_t warmup = 0;

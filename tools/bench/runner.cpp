@@ -59,7 +59,7 @@ void BenchRunner::make_timer() {
   }
   try {
     device_.emplace(world_, require_gpus(world_), case_, options_.dtype, options_.op, bytes,
-                    options_.timeout);
+                    options_.timeout, options_.in_graphs);
     if (world_.rank() == 0) copy_rate_ = device_->copy_rate();
     if (options_.rival == BenchRival::nccl) nccl_.emplace(world_, options_.timeout);
   } catch (const UnsupportedError& error) {
@@ -98,6 +98,7 @@ std::vector<std::string> BenchRunner::remarks() const {
   if (case_.is_rooted()) what += fmt::format(", root {}", options_.root);
   what += fmt::format(", timeout {}", timeout_text(options_.timeout));
   if (options_.on_gpu) what += ", in the memory of GPUs";
+  if (options_.in_graphs) what += ", captured into graphs";
   if (options_.reproducible)
     what += fmt::format(", reproducible '{}'", to_string(*options_.reproducible));
   const double clock_us = tally().clock_us();
