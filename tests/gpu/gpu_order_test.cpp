@@ -25,6 +25,8 @@ TEST(GpuOrder, FollowsTheStream) {
     RealBuffer<float> source(Floats{3.0f});
     RealBuffer<float> values(Floats{0.0f});
     RealBuffer<float> result(Floats{0.0f});
+    // NCCL loads a kernel when it is first wanted, for which it waits for all that runs on the GPU.
+    group.all_reduce(result.view(), ReduceOp::premul_sum(2.0));
     stream.await_value(flag.memory().address(), 1);
     stream.copy(values.memory().address(), source.memory().address(), sizeof(float));
     group.all_reduce(values.view(), ReduceOp::premul_sum(2.0), {.stream = stream.get()});

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <list>
 #include <numeric>
+#include <random>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/cuda/kernel_image.hpp"
@@ -59,6 +63,75 @@ TEST_P(GpuPeer, AllReduceOfAnySize) {
       EXPECT_TRUE(all_are(half.values(), bfloat16(static_cast<float>(world.size()))));
     }
     meet_on_the_host(world);
+  });
+}
+
+template <class T>
+std::vector<T> of_any_bits(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<T> values(count);
+  std::vector<std::uint32_t> bits(count * sizeof(T) / 4 + 1);
+  for (std::uint32_t& each : bits) each = static_cast<std::uint32_t>(random());
+  std::memcpy(static_cast<void*>(values.data()), bits.data(), count * sizeof(T));
+  return values;
+}
+
+/// Which arithmetic on a GPU makes of another NaN is not said.
+template <class T>
+bool is_nan(T value) {
+  if constexpr (std::is_integral_v<T>) return false;
+  const auto wide = static_cast<double>(static_cast<float>(value));
+  return wide != wide;
+}
+
+/// At the beginning of a buffer, and at an address that no 16 bytes begin at; few, and many.
+template <class T>
+void expect_bits_of_the_host(World& world, ProcessGroup& on_gpus, ProcessGroup& on_host,
+                             std::vector<ReduceOp> ops) {
+  constexpr std::size_t most = 40'003;
+  const std::vector<T> mine = of_any_bits<T>(most + 1, static_cast<unsigned>(world.rank()) + 1);
+  for (const ReduceOp op : ops)
+    for (const std::size_t count : {std::size_t{1}, std::size_t{999}, most})
+      for (const std::size_t begin : {0, 1}) {
+        std::vector<T> expected(mine.begin() + static_cast<std::ptrdiff_t>(begin),
+                                mine.begin() + static_cast<std::ptrdiff_t>(begin + count));
+        const RealBuffer<T> buffer(mine);
+        const BufferView all = buffer.view();
+        meet_on_the_host(world);
+        on_gpus.all_reduce(BufferView(static_cast<T*>(all.data) + begin, count, all.dtype), op);
+        const std::vector<T> found = buffer.values();
+        on_host.all_reduce(BufferView(expected), op);
+        const bool keeps_nan = op.kind() == ReduceKind::max || op.kind() == ReduceKind::min;
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+          const T one = found[begin + i];
+          if (std::memcmp(&one, &expected[i], sizeof(T)) == 0) continue;
+          wrong += !keeps_nan && is_nan(one) && is_nan(expected[i]) ? 0 : 1;
+        }
+        EXPECT_EQ(wrong, 0U) << to_string(all.dtype) << ' ' << to_string(op.kind()) << ", " << count
+                             << " from " << begin;
+        EXPECT_EQ(std::memcmp(&found[begin + count], &mine[begin + count],
+                              sizeof(T) * (most - begin - count + 1)),
+                  0)
+            << "behind the end";
+        meet_on_the_host(world);
+      }
+}
+
+/// Of NaNs, infinities, what is subnormal, and ties.
+TEST_P(GpuPeer, BitsAreThoseOfTheHost) {
+  run_ranks(GetParam(), [](World& world) {
+    ProcessGroup on_gpus = group_of_all(world);
+    ProcessGroup on_host =
+        world.new_group(on_gpus.membership().ranks,
+                        {.path = "threads", .reproducibility = Reproducibility::placement});
+    const std::vector<ReduceOp> all = {ReduceOp::sum, ReduceOp::avg, ReduceOp::max, ReduceOp::min};
+    expect_bits_of_the_host<float>(world, on_gpus, on_host, all);
+    expect_bits_of_the_host<float16>(world, on_gpus, on_host, all);
+    expect_bits_of_the_host<bfloat16>(world, on_gpus, on_host, all);
+    expect_bits_of_the_host<std::int32_t>(world, on_gpus, on_host, {ReduceOp::sum});
+    expect_bits_of_the_host<std::int64_t>(world, on_gpus, on_host, {ReduceOp::sum});
+    expect_bits_of_the_host<double>(world, on_gpus, on_host, {ReduceOp::sum});
   });
 }
 

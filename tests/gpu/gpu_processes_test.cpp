@@ -210,8 +210,13 @@ TEST(GpuProcessesOverMpi, ADeathIsNamed) {
   if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
   if (run_shell("command -v \"${MPIRUN:-mpirun}\"").exit_code != 0)
     GTEST_SKIP() << "there is no mpirun";
+  // Both may have been carried to another machine.
+  const char* const mpirun = std::getenv("GPU_CHECK_MPIRUN");
+  const auto job_program =
+      std::filesystem::read_symlink("/proc/self/exe").replace_filename("gpu_mpi_job");
   const ShellOutcome job =
-      run_shell("'" HYMN_MPIRUN "' --enable-recovery -n 3 '" HYMN_GPU_MPI_JOB "' 2>&1");
+      run_shell(std::string("timeout -s KILL 15 '") + (mpirun != nullptr ? mpirun : HYMN_MPIRUN) +
+                "' --enable-recovery -n 3 '" + job_program.string() + "' 2>&1");
   // Who comes late to see it may find the other survivor gone as well.
   EXPECT_THAT(job.output, ContainsRegex("rank 0 misses( 2)? 1( 2)?, and its GPU is idle"));
   EXPECT_THAT(job.output, ContainsRegex("rank 2 misses( 0)? 1( 0)?, and its GPU is idle"));
