@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "base/keep_for_ever.hpp"
+#include "base/own_process.hpp"
 #include "hymn/error.hpp"
 #include "hymn/rpc.hpp"
 #include "rpc/agent_state.hpp"
@@ -13,7 +13,7 @@ detail::AgentPtr make_agent(const std::shared_ptr<Store>& store, const std::stri
                             int size, const AgentOptions& options) {
   detail::Acquaintance known = detail::meet(store, name, rank, size, options);
   detail::Links links = std::move(known.links);
-  auto state = std::make_shared<detail::AgentState>(std::move(known), options);
+  auto state = make_shared_here<detail::AgentState>(std::move(known), options);
   state->start(std::move(links));
   detail::AgentScope::set_made(state);
   return state;
@@ -21,6 +21,12 @@ detail::AgentPtr make_agent(const std::shared_ptr<Store>& store, const std::stri
 
 const detail::AgentPtr& need(const detail::AgentPtr& state) {
   if (!state) throw UsageError("this Agent is empty: it was moved from");
+  return state;
+}
+
+/// For what takes locks, or reaches others: before anything else is done.
+const detail::AgentPtr& need_own(const detail::AgentPtr& state) {
+  need(state)->require_own_process();
   return state;
 }
 
@@ -45,12 +51,7 @@ Agent& Agent::operator=(Agent&& other) noexcept {
 }
 
 Agent::~Agent() {
-  if (!is_owner_ || !state_) return;
-  if (state_->is_of_parent()) {
-    // Its threads are not here, and its links are the parent's.
-    keep_for_ever(std::move(state_));
-    return;
-  }
+  if (!is_owner_ || !state_ || state_->is_of_parent()) return;
   state_->abort("it was destroyed before shutdown()");
   state_->join();
 }
@@ -66,35 +67,37 @@ const WorkerInfo& Agent::self() const { return need(state_)->worker(state_->rank
 const std::vector<WorkerInfo>& Agent::workers() const { return need(state_)->workers(); }
 WorkerInfo Agent::worker(const Worker& who) const { return need(state_)->worker(who); }
 const AgentOptions& Agent::options() const { return need(state_)->options(); }
-AgentUse Agent::use() const { return need(state_)->use(); }
+AgentUse Agent::use() const { return need_own(state_)->use(); }
 std::string Agent::explain(const Worker& to) const {
-  return need(state_)->explain(state_->worker(to).rank);
+  return need_own(state_)->explain(state_->worker(to).rank);
 }
 
 void Agent::start(const Worker& to, const detail::Target& target, detail::Packed arguments,
                   const CallOptions& options, const detail::PendingPtr& pending) {
+  const detail::AgentPtr& state = need_own(state_);
   detail::check_function(target.name, target.signature);
   detail::Message message;
   message.head.kind = detail::MessageKind::request;
   message.head.type = target.signature.number();
   message.name = target.name;
   message.packed = std::move(arguments);
-  const int rank = need(state_)->worker(to).rank;
-  state_->call(rank, std::string(target.name), std::move(message), pending, options.timeout);
+  const int rank = state->worker(to).rank;
+  state->call(rank, std::string(target.name), std::move(message), pending, options.timeout);
 }
 
 detail::RefPtr Agent::start_remote(const Worker& to, const detail::Target& target,
                                    detail::Packed arguments, const CallOptions& options) {
+  const detail::AgentPtr& state = need_own(state_);
   detail::check_function(target.name, target.signature);
-  return need(state_)->call_and_keep(state_->worker(to).rank, target, std::move(arguments),
+  return state->call_and_keep(state->worker(to).rank, target, std::move(arguments),
                                      options.timeout);
 }
 
 detail::RefPtr Agent::keep(detail::StoredValue value) {
-  return need(state_)->keep(std::move(value));
+  return need_own(state_)->keep(std::move(value));
 }
 
-void Agent::shutdown(Timeout timeout) { need(state_)->shutdown(timeout); }
-void Agent::abort(const std::string& reason) { need(state_)->abort(reason); }
+void Agent::shutdown(Timeout timeout) { need_own(state_)->shutdown(timeout); }
+void Agent::abort(const std::string& reason) { need_own(state_)->abort(reason); }
 
 }  // namespace hymn::rpc

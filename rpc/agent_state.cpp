@@ -106,7 +106,18 @@ AgentUse AgentState::use() const {
           .threads = engine_.threads()};
 }
 
+void AgentState::require_own_process() const {
+  if (!is_of_parent()) return;
+  throw UsageError(
+      fmt::format("this process is a child made by fork(): the agent {} belongs to its parent",
+                  workers_[static_cast<std::size_t>(rank_)].name),
+      {.rank = rank_,
+       .operation = "rpc",
+       .remedy = "call in the parent, or make an agent of its own in the child"});
+}
+
 void AgentState::require_open() const {
+  require_own_process();
   if (!has_ended()) return;
   const std::lock_guard lock(mutex_);
   throw AbortedError(fmt::format("the agent of {} has ended: {}",
@@ -148,6 +159,7 @@ void AgentState::note_context(Message& message) {
 }
 
 bool AgentState::post(int rank, Message message) {
+  if (is_of_parent()) return false;
   note_context(message);
   if (rank == rank_) {
     if (has_ended()) return false;

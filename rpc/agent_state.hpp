@@ -1,14 +1,13 @@
 // What an agent is made of, and what it does about messages.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/own_process.hpp"
 #include "hymn/rpc.hpp"
 #include "rpc/calls.hpp"
 #include "rpc/contexts.hpp"
@@ -43,6 +42,7 @@ struct Acquaintance {
   Links links{};
 };
 
+/// Made by make_shared_here(): a child made by fork() does not end it.
 class AgentState : public std::enable_shared_from_this<AgentState> {
  public:
   AgentState(Acquaintance known, const AgentOptions& options);
@@ -74,8 +74,11 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   /// After either: waits for the threads, unless this is one of them.
   void join();
   bool has_ended() const { return ended_.load(); }
-  /// This process was made by fork(), and the agent by the one before.
-  bool is_of_parent() const { return ::getpid() != pid_; }
+  /// This process was made by fork(), and the agent by the one before: threads, locks and shared
+  /// memory are not here, and links are the parent's.
+  bool is_of_parent() const { return !process_.is_this(); }
+  /// Throws UsageError in a child made by fork().
+  void require_own_process() const;
   bool is_own_thread() const { return Engine::of_this_thread() == &engine_; }
 
   // For calls that are served:
@@ -108,7 +111,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   bool end_if_late(std::uint64_t number);
 
   const int rank_;
-  const pid_t pid_ = ::getpid();
+  const OwnProcess process_;
   const std::vector<WorkerInfo> workers_;
   const AgentOptions options_;
   const std::vector<std::size_t> most_bytes_;

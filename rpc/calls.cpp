@@ -60,6 +60,7 @@ void CallWait::until(Timeout timeout) {
   if (is_done()) return;
   const Deadline deadline = Deadline::after(timeout);
   const AgentPtr agent = agent_.lock();
+  if (agent) agent->require_own_process();
   Engine* const own = Engine::of_this_thread();
   if (agent && (own == nullptr || own == &agent->engine())) {
     agent->engine().await(*this, deadline);

@@ -52,19 +52,21 @@ std::shared_ptr<ContextData> ContextRecord::data(
 
 }  // namespace detail
 
-Context::Context(const rpc::Agent& agent)
-    : agent_(agent.state()), record_(agent_->contexts().make()) {
+Context::Context(const rpc::Agent& agent) : agent_(agent.state()) {
+  agent_->require_own_process();
+  record_ = agent_->contexts().make();
   before_ = rpc::detail::ContextScope::exchange(record_);
 }
 
 Context::~Context() {
   rpc::detail::ContextScope::exchange(before_);
-  agent_->contexts().end(id());
+  if (!agent_->is_of_parent()) agent_->contexts().end(id());
 }
 
 detail::ContextPtr Context::current() { return rpc::detail::ContextScope::current(); }
 
 detail::ContextPtr Context::find(const rpc::Agent& agent, std::uint64_t id) {
+  agent.state()->require_own_process();
   auto found = agent.state()->contexts().find(id);
   if (!found)
     throw UsageError(fmt::format("there is no context {:#x} at {}", id, agent.self().name),
@@ -73,7 +75,10 @@ detail::ContextPtr Context::find(const rpc::Agent& agent, std::uint64_t id) {
   return found;
 }
 
-std::size_t Context::count(const rpc::Agent& agent) { return agent.state()->contexts().size(); }
+std::size_t Context::count(const rpc::Agent& agent) {
+  agent.state()->require_own_process();
+  return agent.state()->contexts().size();
+}
 
 }  // namespace hymn::distributed
 

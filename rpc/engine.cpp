@@ -74,8 +74,14 @@ void Engine::add_link(int rank, Descriptor socket, int pid, std::size_t most_byt
 }
 
 void Engine::start() {
+  forks_.emplace([this] { close_in_child(); });
   Lock lock(mutex_);
   if (!call_helper(lock)) throw ResourceError("an agent cannot start its first thread");
+}
+
+/// Else others would not see the end of this process for as long as the child lives.
+void Engine::close_in_child() {
+  for (auto& [rank, neighbour] : neighbours_) neighbour.link->close_in_child();
 }
 
 Link* Engine::link(int rank) {

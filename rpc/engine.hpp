@@ -15,11 +15,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "base/own_process.hpp"
 #include "hymn/timeout.hpp"
 #include "rpc/link.hpp"
 
@@ -73,7 +75,7 @@ class Engine {
   /// After stop(): waits for all threads, but for the one that calls.
   void join();
 
-  /// The one whose thread this is, if any.
+  /// The one whose thread this is, if any; none in a child made by fork().
   static Engine* of_this_thread() noexcept;
   /// Until the call has ended, or the deadline has passed. Any thread that is not another engine's.
   void await(CallWait& call, Deadline deadline);
@@ -137,7 +139,9 @@ class Engine {
   void lose(int rank, std::string why, std::vector<Arrival>& arrivals);
   bool call_helper(Lock& lock);
   void wake_poll();
+  void close_in_child();
 
+  const OwnProcess process_;
   const int limit_;
   const Events events_;
   Descriptor poll_;
@@ -169,6 +173,8 @@ class Engine {
   bool stands_by_ = false;
   bool is_drowsy_ = false;  ///< who stands by looks seldom
   bool is_urgent_ = false;  ///< who stands by is to lead at once
+
+  std::optional<ForkWatch> forks_;  ///< from start() on: what a child of then closes
 };
 
 /// Around whatever waits: where the thread is an engine's, another one takes its place.

@@ -28,7 +28,9 @@ std::atomic<std::uint64_t> last_term{0};
 
 }  // namespace
 
-Engine* Engine::of_this_thread() noexcept { return role.engine; }
+Engine* Engine::of_this_thread() noexcept {
+  return role.engine != nullptr && role.engine->process_.is_this() ? role.engine : nullptr;
+}
 
 void Engine::submit(Job job) {
   Lock lock(mutex_);
@@ -353,7 +355,8 @@ void Engine::hand_over() {
 }
 
 void Engine::hand_over_other(const Engine* but) {
-  if (leading.engine != nullptr && leading.engine != but) leading.engine->hand_over();
+  if (leading.engine == nullptr || leading.engine == but) return;
+  if (leading.engine->process_.is_this()) leading.engine->hand_over();
 }
 
 void Engine::begin_wait() {

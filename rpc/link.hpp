@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/descriptor.hpp"
@@ -41,6 +42,8 @@ class Link {
 
   /// No more is read or sent.
   void close();
+  /// In a child made by fork(), which holds its copy of the socket open; nobody uses it there.
+  void close_in_child() { const Descriptor closed = std::move(socket_); }
   /// Waits until all is sent, or the deadline has passed, or it is closed.
   void drain(TimePoint deadline);
 

@@ -14,6 +14,7 @@ const RefPtr& need_ref(const RefPtr& ref) {
 
 AgentPtr agent_of(const RefPtr& ref) {
   auto agent = need_ref(ref)->agent.lock();
+  if (agent) agent->require_own_process();
   if (!agent || agent->has_ended())
     throw UsageError("the agent of this reference has ended",
                      {.remedy = "keep the agent for as long as its references are used"});
@@ -31,7 +32,8 @@ void ask_owner(const RefPtr& ref, MessageKind kind, const PendingPtr& pending, T
 }  // namespace
 
 RefState::~RefState() {
-  if (const auto still = agent.lock()) still->refs().release(*this);
+  const auto still = agent.lock();
+  if (still && !still->is_of_parent()) still->refs().release(*this);
 }
 
 WorkerInfo owner_of(const RefPtr& ref) { return agent_of(ref)->worker(ref->owner); }
@@ -42,6 +44,8 @@ std::shared_ptr<void> local_value_of(const RefPtr& ref, const std::type_info& ty
   if (!is_owned_here(ref))
     throw UsageError(fmt::format("the value is kept at {}, not here", owner_of(ref).name),
                      {.remedy = "call a function there, or use to_here()"});
+  // Who made it when the process was copied may hold its lock for ever.
+  if (const auto agent = ref->agent.lock()) agent->require_own_process();
   {
     const WaitScope scope;
     ref->value->made.wait(timeout);

@@ -76,6 +76,7 @@ void ServedCall::fail(std::exception_ptr error) {
 }
 
 void ServedCall::send(MessageKind kind, Packed packed) {
+  if (agent_->is_of_parent()) return;
   Message message;
   message.head.kind = kind;
   message.head.call = call_;

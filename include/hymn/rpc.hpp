@@ -105,7 +105,9 @@ struct Target {
 }  // namespace detail
 
 /// One worker. All ranks make theirs at the same point, each with a name of its own. It has threads
-/// of its own, and links to all other workers that need no MPI. Thread-safe, but for its end.
+/// of its own, and links to all other workers that need no MPI. Thread-safe, but for its end. In a
+/// child made by fork() its calls, and those of its references and contexts, throw UsageError; what
+/// is let go there stays with the parent.
 class HYMN_API Agent {
  public:
   /// Of a world, which may end before. Every rank has called it when it returns. Throws UsageError
