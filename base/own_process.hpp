@@ -6,10 +6,12 @@
 #include <memory>
 #include <utility>
 
+#include "base/private.hpp"
+
 namespace hymn {
 
 /// Another number in a child made by fork() than in its parent. Costs a load.
-unsigned fork_count() noexcept;
+HYMN_PRIVATE unsigned fork_count() noexcept;
 
 /// The process that something was made in.
 class OwnProcess {
@@ -26,10 +28,10 @@ class OwnProcess {
 /// It runs on the only thread that there is; locks may be held for ever by threads that are not.
 class ForkWatch {
  public:
-  explicit ForkWatch(std::function<void()> in_child);
+  HYMN_PRIVATE explicit ForkWatch(std::function<void()> in_child);
   ForkWatch(const ForkWatch&) = delete;
   ForkWatch& operator=(const ForkWatch&) = delete;
-  ~ForkWatch();
+  HYMN_PRIVATE ~ForkWatch();
 
  private:
   friend class ForkWatches;
