@@ -203,11 +203,12 @@ class MemberStreams final : public ByteStreams {
     if (has_news(stop)) return true;
     note_core();
     Waiter waiter(oversubscription_, true);
-    TimePoint end{};
+    // Where a pause gives the core away it may take a whole turn of somebody else's.
+    TimePoint end = shares_core() ? std::chrono::steady_clock::now() + patience : TimePoint{};
     for (int look = 1; !waiter.is_sleepy(); ++look) {
       waiter.pause([this] { return where_they_are(); });
       if (has_news(stop)) return true;
-      if (look % looks_between_times != 0) continue;
+      if (look % looks_between_times != 0 && !shares_core()) continue;
       const TimePoint now = std::chrono::steady_clock::now();
       if (end == TimePoint{}) end = now + patience;
       if (now >= end) break;
@@ -226,6 +227,9 @@ class MemberStreams final : public ByteStreams {
     if (stop.load(std::memory_order_seq_cst)) return true;
     return std::any_of(pairs_.begin(), pairs_.end(),
                        [](const auto& pair) { return pair && pair->has_news(); });
+  }
+  bool shares_core() const {
+    return oversubscription_.is_counted() || oversubscription_.is_noticed();
   }
   void note_core() {
     const int core = ::sched_getcpu() + 1;

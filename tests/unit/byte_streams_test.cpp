@@ -2,12 +2,15 @@
 #include "p2p/shm/byte_streams.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <random>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/child.hpp"
@@ -150,6 +153,41 @@ TEST(ByteStreams, WakeASleeperOnce) {
     reads->end_sleep();
     reads->with(0).pass(8);
   }
+}
+
+void stay_on_first_core() {
+  cpu_set_t cores;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(cores), &cores), 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &cores)) ++first;
+  CPU_ZERO(&cores);
+  CPU_SET(first, &cores);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof(cores), &cores), 0);
+}
+
+/// More members than cores give theirs away; here to who keeps it for a whole turn each time.
+TEST(ByteStreams, WaitNoLongerThanTheyMayWhereCoresAreShort) {
+  const int members = static_cast<int>(std::thread::hardware_concurrency()) + 1;
+  Child child([members] {
+    stay_on_first_core();
+    std::vector<std::unique_ptr<Child>> others;
+    for (int i = 0; i < 3; ++i)
+      others.push_back(std::make_unique<Child>([]() -> std::string {
+        for (volatile unsigned turns = 0;;) turns = turns + 1;
+      }));
+    Members all(members);
+    const auto own = all.join(0);
+    const std::atomic<bool> never{false};
+    Duration longest{0};
+    for (int i = 0; i < 5; ++i) {
+      const auto began = std::chrono::steady_clock::now();
+      (void)own->await(never, 50us);
+      longest = std::max(longest, Duration(std::chrono::steady_clock::now() - began));
+    }
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(longest).count();
+    return ms < 100 ? std::string() : std::to_string(ms) + " ms";
+  });
+  EXPECT_EQ(child.report(), "");
 }
 
 TEST(ByteStreams, AreNoNewsWhereTheyAreClosed) {
