@@ -52,13 +52,13 @@ void tune_mesh_socket(int socket) {
     return;
   }
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  // Who acknowledges nothing for 10 s is lost, as on all links of the control plane.
-  const unsigned silence_ms = 10'000;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
+  // No TCP_USER_TIMEOUT, which also ends a connection to who acknowledges, but reads nothing.
   ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  const int seconds = 3;
+  const int seconds = 2;
+  const int unanswered = 4;
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &unanswered, sizeof(unanswered));
 }
 
 /// A few hundred bytes into a new connection, which has room for them.

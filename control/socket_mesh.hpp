@@ -37,8 +37,10 @@ class SocketMesh {
   virtual const std::string& endpoint() const = 0;
 
   /// The sockets of all other ranks, in the order of ranks, non-blocking; this rank's own place is
-  /// empty. `endpoints`: those of all. Throws TimeoutError naming who has not come, NetworkError
-  /// where a rank cannot be reached or proves nothing, ConfigError for an endpoint that is none.
+  /// empty. TCP ends one after 10 s without a word while nothing waits to be sent; else a
+  /// SilenceWatch tells. `endpoints`: those of all. Throws TimeoutError naming who has not come,
+  /// NetworkError where a rank cannot be reached or proves nothing, ConfigError for an endpoint
+  /// that is none.
   virtual std::vector<Descriptor> connect(const std::string& token,
                                           const std::vector<std::string>& endpoints,
                                           Deadline deadline) = 0;

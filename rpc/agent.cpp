@@ -90,7 +90,7 @@ detail::RefPtr Agent::start_remote(const Worker& to, const detail::Target& targe
   const detail::AgentPtr& state = need_own(state_);
   detail::check_function(target.name, target.signature);
   return state->call_and_keep(state->worker(to).rank, target, std::move(arguments),
-                                     options.timeout);
+                              options.timeout);
 }
 
 detail::RefPtr Agent::keep(detail::StoredValue value) {

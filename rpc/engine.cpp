@@ -26,6 +26,7 @@ constexpr std::uint64_t process_tag = std::uint64_t{1} << 41;
 constexpr Duration patience = std::chrono::microseconds(50);
 /// Nor does it look at nothing else for longer.
 constexpr Duration longest_unseen = std::chrono::milliseconds(1);
+constexpr Duration between_silences = std::chrono::seconds(1);
 
 Descriptor process_of(int pid) {
   if (pid <= 0 || pid == ::getpid()) return {};
@@ -140,6 +141,7 @@ void Engine::look_at_sockets(TimePoint next, std::vector<Arrival>& arrivals) {
   std::array<epoll_event, 64> events{};
   const int count = ::epoll_wait(poll_.number(), events.data(), static_cast<int>(events.size()),
                                  static_cast<int>(std::max<std::int64_t>(left, 0)));
+  look_for_silence(now, arrivals);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     const std::uint64_t tag = event.data.u64;
@@ -156,6 +158,15 @@ void Engine::look_at_sockets(TimePoint next, std::vector<Arrival>& arrivals) {
       if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read(rank, arrivals);
     }
   }
+}
+
+/// Of hosts whose end nothing else shows.
+void Engine::look_for_silence(TimePoint now, std::vector<Arrival>& arrivals) {
+  if (now - silence_seen_ < between_silences) return;
+  silence_seen_ = now;
+  for (const auto& [rank, neighbour] : neighbours_)
+    if (!neighbour.is_lost && neighbour.link->is_silent(now))
+      lose(rank, "its host has acknowledged nothing for 10 s", arrivals);
 }
 
 void Engine::read(int rank, std::vector<Arrival>& arrivals, bool all) {

@@ -138,6 +138,7 @@ class Engine {
   void take(int rank, std::vector<Arrival>& arrivals, const Take& take);
   void lose(int rank, std::string why, std::vector<Arrival>& arrivals);
   bool call_helper(Lock& lock);
+  void look_for_silence(TimePoint now, std::vector<Arrival>& arrivals);
   void wake_poll();
   void close_in_child();
 
@@ -150,6 +151,7 @@ class Engine {
   std::map<int, Neighbour> neighbours_;
   bool has_plain_links_ = false;
   TimePoint sockets_seen_{};  ///< by who leads
+  TimePoint silence_seen_{};  ///< by who leads
   std::atomic<bool> is_rung_{false};
   std::atomic<bool> is_asleep_{false};  ///< so that the bell is needed
   std::atomic<TimePoint::rep> wakes_at_{0};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <span>
@@ -11,11 +12,14 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "control/silence_watch.hpp"
 #include "hymn/timeout.hpp"
 #include "p2p/shm/byte_streams.hpp"
 #include "rpc/message.hpp"
 
 namespace hymn::rpc::detail {
+
+inline constexpr Duration longest_silence = std::chrono::seconds(10);
 
 /// Anybody sends; what is not taken at once is sent when it can be, by who runs the poll. Only one
 /// thread at a time reads.
@@ -39,6 +43,9 @@ class Link {
 
   std::size_t queued_bytes() const { return queued_bytes_.load(std::memory_order_relaxed); }
   bool is_open() const { return is_open_.load(std::memory_order_relaxed); }
+
+  /// For who reads, every now and then: the other host has acknowledged nothing for long.
+  bool is_silent(TimePoint now) { return is_open() && silence_.is_silent(socket_.number(), now); }
 
   /// No more is read or sent.
   void close();
@@ -65,6 +72,7 @@ class Link {
   std::uint64_t tag_;
   ByteStream* stream_;
   MessageReader reader_;
+  SilenceWatch silence_{longest_silence};
   std::atomic<bool> is_open_{true};
   std::atomic<std::size_t> queued_bytes_{0};
   std::mutex mutex_;  // of what follows, and of writing

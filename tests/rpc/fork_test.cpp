@@ -76,7 +76,9 @@ std::string calls_in_child(rpc::Agent& agent, Held& held) {
 std::string as_child(rpc::Agent& agent, std::unique_ptr<Held> held) {
   std::string said = calls_in_child(agent, *held);
   held = nullptr;
-  { const rpc::Agent dropped = std::move(agent); }
+  {
+    const rpc::Agent dropped = std::move(agent);
+  }
   rpc::Agent own = rpc::Agent::over(std::make_shared<HashStore>(), "alone", 0, 1);
   if (own.rpc_sync(0, fork_make, 3) != 3) said += "its own agent does not work; ";
   own.shutdown();
