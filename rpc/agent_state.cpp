@@ -72,8 +72,10 @@ void AgentState::start(Links links) {
   if (links.streams) engine_.use_streams(std::move(links.streams));
   for (std::size_t rank = 0; rank < links.sockets.size(); ++rank)
     if (links.sockets[rank])
-      engine_.add_link(static_cast<int>(rank), std::move(links.sockets[rank]), links.pids[rank],
-                       options_.max_message_bytes, links.streamers[rank]);
+      engine_.add_link(
+          static_cast<int>(rank), std::move(links.sockets[rank]), links.pids[rank],
+          {.most_bytes = options_.max_message_bytes, .most_queued = options_.max_queued_bytes},
+          links.streamers[rank]);
   engine_.start();
 }
 

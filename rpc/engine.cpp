@@ -62,14 +62,14 @@ Engine::Engine(int limit, Events events)
 
 Engine::~Engine() { join(); }
 
-void Engine::add_link(int rank, Descriptor socket, int pid, std::size_t most_bytes, int stream) {
+void Engine::add_link(int rank, Descriptor socket, int pid, const LinkLimits& limits, int stream) {
   Neighbour& neighbour = neighbours_[rank];
   neighbour.pid = pid;
   neighbour.process = process_of(pid);
   const auto tag = static_cast<std::uint64_t>(rank);
   if (neighbour.process)
     watch_readable(poll_.number(), neighbour.process.number(), process_tag | tag);
-  neighbour.link = std::make_unique<Link>(std::move(socket), poll_.number(), tag, most_bytes,
+  neighbour.link = std::make_unique<Link>(std::move(socket), poll_.number(), tag, limits,
                                           stream < 0 ? nullptr : &streams_->with(stream));
   has_plain_links_ = has_plain_links_ || stream < 0;
 }
@@ -200,9 +200,12 @@ void Engine::lose(int rank, std::string why, std::vector<Arrival>& arrivals) {
   if (neighbour.process)
     ::epoll_ctl(poll_.number(), EPOLL_CTL_DEL, neighbour.process.number(), nullptr);
   if (std::exchange(neighbour.is_lost, true)) return neighbour.link->close();
+  const std::string given_up = neighbour.link->why_given_up();
   // A connection that ends mostly does so because its process has: that says more.
   if (neighbour.process && !neighbour.has_left && ends_soon(neighbour.process))
     why = words_of_end(how_it_ended(neighbour.pid));
+  else if (!given_up.empty())
+    why = given_up;
   neighbour.link->close();
   arrivals.push_back({rank, true, std::move(why), {}});
 }

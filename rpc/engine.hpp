@@ -54,7 +54,7 @@ class Engine {
   void use_streams(std::unique_ptr<ByteStreams> streams) { streams_ = std::move(streams); }
   /// Before start(). `pid`: of a process of this host whose end is to be seen; 0: none. `stream`:
   /// its number among the streams; -1: it has none.
-  void add_link(int rank, Descriptor socket, int pid, std::size_t most_bytes, int stream);
+  void add_link(int rank, Descriptor socket, int pid, const LinkLimits& limits, int stream);
   void start();
   /// Null for this worker itself.
   Link* link(int rank);

@@ -1,5 +1,6 @@
 #include "rpc/link.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -24,11 +25,21 @@ constexpr std::size_t most_passed = std::size_t{32} << 10;
 /// Reads in a row of what only wakes.
 constexpr int most_hearings = 8;
 
+bool can_be_refused(MessageKind kind) {
+  return kind == MessageKind::request || kind == MessageKind::fetch || kind == MessageKind::made ||
+         kind == MessageKind::response;
+}
+
 }  // namespace
 
-Link::Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_bytes,
+Link::Link(Descriptor socket, int poll, std::uint64_t tag, const LinkLimits& limits,
            ByteStream* stream)
-    : socket_(std::move(socket)), poll_(poll), tag_(tag), stream_(stream), reader_(most_bytes) {
+    : socket_(std::move(socket)),
+      poll_(poll),
+      tag_(tag),
+      stream_(stream),
+      reader_(limits.most_bytes),
+      most_queued_(limits.most_queued) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = tag_;
@@ -36,14 +47,39 @@ Link::Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_byte
 }
 
 bool Link::send(Message message) {
+  const bool is_refusable = can_be_refused(message.head.kind);
   OutMessage out(std::move(message));
   std::vector<OutMessage> done;
   const std::lock_guard lock(mutex_);
-  if (!is_open()) return false;
+  if (!is_open() || !why_given_up_.empty()) return false;
+  if (is_unread_for_long(out, is_refusable)) {
+    why_given_up_ = fmt::format(
+        "it reads nothing, and {} bytes wait to be sent to it, of which {} are answers and the "
+        "like",
+        queued_bytes(), unrefused_);
+    // Who reads sees the end, and ends the rest.
+    ::shutdown(socket_.number(), SHUT_RDWR);
+    return false;
+  }
   queued_bytes_ += out.left();
   queue_.push_back(std::move(out));
   if (queue_.size() == 1) write_some(done);
   return true;
+}
+
+/// Calls and results are refused before that; what answers them otherwise, and news of references,
+/// are small, but there may be as many as the other worker wants.
+bool Link::is_unread_for_long(const OutMessage& out, bool is_refusable) {
+  if (queued_bytes() <= most_queued_)
+    unrefused_ = 0;
+  else if (!is_refusable)
+    unrefused_ += out.left();
+  return unrefused_ > most_queued_;
+}
+
+std::string Link::why_given_up() const {
+  const std::lock_guard lock(mutex_);
+  return why_given_up_;
 }
 
 void Link::flush() {

@@ -21,18 +21,26 @@ namespace hymn::rpc::detail {
 
 inline constexpr Duration longest_silence = std::chrono::seconds(10);
 
+struct LinkLimits {
+  std::size_t most_bytes = 0;  ///< in a message
+  /// Where as much waits to be sent, calls and results are refused; and where as much has come to
+  /// wait behind it of what nobody refuses, the link is given up.
+  std::size_t most_queued = 0;
+};
+
 /// Anybody sends; what is not taken at once is sent when it can be, by who runs the poll. Only one
 /// thread at a time reads.
 class Link {
  public:
   /// `poll`: an epoll, which tells of this socket with `tag`. `stream`: null where there is none.
-  Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_bytes, ByteStream* stream);
+  Link(Descriptor socket, int poll, std::uint64_t tag, const LinkLimits& limits,
+       ByteStream* stream);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   bool has_stream() const { return stream_ != nullptr; }
 
-  /// Does not wait. False: it is closed.
+  /// Does not wait. False: it is closed, or given up.
   bool send(Message message);
   /// More may be taken.
   void flush();
@@ -46,6 +54,9 @@ class Link {
 
   /// For who reads, every now and then: the other host has acknowledged nothing for long.
   bool is_silent(TimePoint now) { return is_open() && silence_.is_silent(socket_.number(), now); }
+
+  /// Why this end has given it up; empty: it has not. For who reads, when it has ended.
+  std::string why_given_up() const;
 
   /// No more is read or sent.
   void close();
@@ -65,6 +76,7 @@ class Link {
   void take_from_stream(std::vector<Message>& arrived);
   bool hear_wake_ups(std::string& failure);
   void watch(bool writable);
+  bool is_unread_for_long(const OutMessage& out, bool is_refusable);
   void wake_other();
 
   Descriptor socket_;
@@ -75,9 +87,12 @@ class Link {
   SilenceWatch silence_{longest_silence};
   std::atomic<bool> is_open_{true};
   std::atomic<std::size_t> queued_bytes_{0};
-  std::mutex mutex_;  // of what follows, and of writing
+  const std::size_t most_queued_;
+  mutable std::mutex mutex_;  // of what follows, and of writing
   std::deque<OutMessage> queue_;
-  bool is_watched_ = false;  ///< for room to write
+  bool is_watched_ = false;    ///< for room to write
+  std::size_t unrefused_ = 0;  ///< bytes that have been queued behind too much
+  std::string why_given_up_;
 };
 
 }  // namespace hymn::rpc::detail

@@ -31,11 +31,11 @@ Engine::Engine(int limit, Events events) : limit_(limit), events_(std::move(even
 }
 Engine::~Engine() = default;
 
-void Engine::add_link(int rank, Descriptor socket, int pid, std::size_t most_bytes,
+void Engine::add_link(int rank, Descriptor socket, int pid, const LinkLimits& limits,
                       int /*stream*/) {
   Neighbour& neighbour = neighbours_[rank];
   neighbour.pid = pid;
-  neighbour.link = std::make_unique<Link>(std::move(socket), -1, 0, most_bytes, nullptr);
+  neighbour.link = std::make_unique<Link>(std::move(socket), -1, 0, limits, nullptr);
 }
 void Engine::start() {}
 Link* Engine::link(int rank) {
@@ -62,9 +62,14 @@ void Engine::begin_wait() {}
 void Engine::end_wait() {}
 void Engine::hand_over_other(const Engine* /*but*/) {}
 
-Link::Link(Descriptor socket, int poll, std::uint64_t tag, std::size_t most_bytes,
+Link::Link(Descriptor socket, int poll, std::uint64_t tag, const LinkLimits& limits,
            ByteStream* stream)
-    : socket_(std::move(socket)), poll_(poll), tag_(tag), stream_(stream), reader_(most_bytes) {}
+    : socket_(std::move(socket)),
+      poll_(poll),
+      tag_(tag),
+      stream_(stream),
+      reader_(limits.most_bytes),
+      most_queued_(limits.most_queued) {}
 
 bool Link::send(Message message) {
   if (!is_open()) return false;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,8 @@ const auto bounds_keep = rpc::register_function("bounds.keep", [](const rpc::Buf
 });
 const auto bounds_make =
     rpc::register_function("bounds.make", [](std::uint64_t bytes) { return rpc::Buffer(bytes); });
+const auto bounds_fail =
+    rpc::register_function("bounds.fail", [] { throw std::logic_error(std::string(10'000, 'x')); });
 const auto bounds_flood = rpc::register_function("bounds.flood", [](int rank, int calls) {
   rpc::Agent agent = rpc::Agent::current();
   std::vector<Future<std::uint64_t>> sizes;
@@ -117,6 +120,62 @@ TEST(RpcBounds, ResultsThatNobodyReads) {
   workers.start();
   EXPECT_EQ(workers.report(0), "");
   EXPECT_EQ(workers.report(1), "");
+  EXPECT_EQ(workers.report(2), "");
+}
+
+/// Errors are answers that nothing refuses. Who reads none of them, and wants more, is given up.
+TEST(RpcBounds, ErrorsThatNobodyReads) {
+  Workers workers;
+  workers.options.max_queued_bytes = bound;
+  workers.add([](rpc::Agent& agent) {
+    agent.rpc_sync(2, bounds_stops, int{::getpid()});
+    std::vector<Future<void>> calls;
+    for (int i = 0; i < 2000; ++i) calls.push_back(agent.rpc_async(1, bounds_fail));
+    ::raise(SIGSTOP);
+    int thrown = 0;
+    int lost = 0;
+    for (const auto& call : calls) {
+      try {
+        call.get();
+      } catch (const PeerError& error) {
+        lost += error.context().missing == std::vector<int>{1} ? 1 : 0;
+      } catch (const std::logic_error&) {
+        ++thrown;
+      }
+    }
+    agent.abort();
+    return thrown > 0 && lost > 0 && thrown + lost == 2000
+               ? std::string()
+               : std::to_string(thrown) + " thrown, " + std::to_string(lost) + " lost";
+  });
+  workers.add([](rpc::Agent& agent) {
+    // It goes on, and says why it has given worker 0 up.
+    const auto until = Clock::now() + 15s;
+    std::string said = "worker 0 is not given up";
+    while (said == "worker 0 is not given up" && Clock::now() < until) {
+      try {
+        (void)agent.rpc_sync({.timeout = 100ms}, 0, bounds_make, std::uint64_t{1});
+      } catch (const PeerError& error) {
+        said = error.what();
+      } catch (const Error&) {  // it is stopped, or much waits for it
+      }
+      std::this_thread::sleep_for(10ms);
+    }
+    if (agent.rpc_sync(2, bounds_make, std::uint64_t{3}).size() != 3) said = "it does not go on";
+    agent.rpc_sync(2, bounds_stops, -1);
+    return said;
+  });
+  workers.add([](rpc::Agent&) {
+    while (stops <= 0) std::this_thread::sleep_for(10ms);
+    const int pid = stops;
+    while (stops > 0) std::this_thread::sleep_for(10ms);
+    ::kill(pid, SIGCONT);
+    std::this_thread::sleep_for(300ms);
+    return std::string();
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_THAT(workers.report(1), testing::HasSubstr("it reads nothing, and"));
   EXPECT_EQ(workers.report(2), "");
 }
 
