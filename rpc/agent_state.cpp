@@ -249,8 +249,8 @@ void AgentState::require_known_ranks(const Message& message) const {
       std::all_of(message.refs.begin(), message.refs.end(), [&](const RefWire& wire) {
         return is_rank(wire.owner) && is_rank(wire.creator);
       });
-  if (!are_known)
-    throw NetworkError("it speaks of values of a worker that there is not",
+  if (!are_known || !contexts_.is_possible(message.head.context))
+    throw NetworkError("it speaks of values or contexts of a worker that there is not",
                        {.rank = rank_, .remedy = "let all ranks run the same version of hymn"});
 }
 
@@ -262,15 +262,15 @@ void AgentState::take(int from, Message message) {
   message.packed.message = message.head.record;
   message.packed.from = from;
   if (message.head.record != 0) message.packed.agent = weak_from_this();
-  (void)contexts_.reach(message.head.context);
+  const std::exception_ptr refused = reach_context(message.head);
   if (is_answered_kind(kind)) shutdown_.note_arrived();
   switch (kind) {
     case MessageKind::request:
-      serve(from, std::move(message));
+      serve(from, std::move(message), refused);
       return;
     case MessageKind::fetch:
     case MessageKind::made:
-      serve_value(from, message);
+      serve_value(from, message, refused);
       return;
     case MessageKind::response:
     case MessageKind::failure:
@@ -302,9 +302,21 @@ void AgentState::take(int from, Message message) {
   }
 }
 
-void AgentState::serve(int from, Message message) {
+/// What is sent in a context makes it known here. The error, where there are too many.
+std::exception_ptr AgentState::reach_context(const MessageHead& head) {
+  if (head.kind == MessageKind::context_released) return nullptr;
+  try {
+    (void)contexts_.reach(head.context);
+    return nullptr;
+  } catch (const ResourceError&) {
+    return std::current_exception();
+  }
+}
+
+void AgentState::serve(int from, Message message, const std::exception_ptr& refused) {
   const auto call =
       std::make_shared<ServedCall>(shared_from_this(), from, message.head, std::move(message.name));
+  if (refused) return call->fail(refused);
   const std::size_t bytes = message.payload_bytes() + bytes_beside_payload;
   if (waiting_bytes_ > options_.max_queued_bytes) {
     call->fail(std::make_exception_ptr(ResourceError(
@@ -324,8 +336,9 @@ void AgentState::serve(int from, Message message) {
   });
 }
 
-void AgentState::serve_value(int from, const Message& message) {
+void AgentState::serve_value(int from, const Message& message, const std::exception_ptr& refused) {
   const auto call = std::make_shared<ServedCall>(shared_from_this(), from, message.head, "a value");
+  if (refused) return call->fail(refused);
   if (const auto kept = refs_.hold(weak_from_this(), {message.head.creator, message.head.ref}))
     call->give_when_made(kept, message.head.kind == MessageKind::fetch);
   else

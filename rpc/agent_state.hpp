@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -93,8 +94,10 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   void take(int from, Message message);
   void require_known_ranks(const Message& message) const;
   void note_context(Message& message);
-  void serve(int from, Message message);
-  void serve_value(int from, const Message& message);
+  std::exception_ptr reach_context(const MessageHead& head);
+  /// `refused`: the error that it fails with, if any.
+  void serve(int from, Message message, const std::exception_ptr& refused);
+  void serve_value(int from, const Message& message, const std::exception_ptr& refused);
   void finish_call(int from, Message& message);
   void lose(int rank, Departure departure);
   TimePoint end_overdue(TimePoint now);

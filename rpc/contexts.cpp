@@ -90,6 +90,8 @@ constexpr int rank_shift = 40;
 
 thread_local ContextPtr current_context;
 
+int rank_of(std::uint64_t id) { return static_cast<int>(id >> rank_shift) - 1; }
+
 }  // namespace
 
 std::uint64_t Contexts::new_number() {
@@ -99,18 +101,33 @@ std::uint64_t Contexts::new_number() {
 ContextPtr Contexts::make() {
   const std::uint64_t id = new_number();
   const std::lock_guard lock(mutex_);
+  ++count_of(id);
   return contexts_.emplace(id, std::make_shared<distributed::detail::ContextRecord>(id))
       .first->second;
+}
+
+bool Contexts::is_possible(std::uint64_t id) const {
+  return id == 0 || (rank_of(id) >= 0 && rank_of(id) < size_);
 }
 
 ContextPtr Contexts::reach(std::uint64_t id) {
   if (id == 0) return nullptr;
   const std::lock_guard lock(mutex_);
-  if (released_.contains(id) || is_of_lost(id)) return nullptr;
-  auto& context = contexts_[id];
-  if (!context) context = std::make_shared<distributed::detail::ContextRecord>(id);
-  return context;
+  if (const auto found = contexts_.find(id); found != contexts_.end()) return found->second;
+  if (released_.contains(id) || is_of_lost(id) || rank_of(id) == rank_) return nullptr;
+  if (count_of(id) >= most_of_one)
+    throw ResourceError(fmt::format("{} contexts that rank {} has begun are known here already",
+                                    most_of_one, rank_of(id)),
+                        {.rank = rank_,
+                         .operation = "rpc",
+                         .remedy = "let each Context go when its pass has ended",
+                         .missing = {rank_of(id)}});
+  ++count_of(id);
+  return contexts_.emplace(id, std::make_shared<distributed::detail::ContextRecord>(id))
+      .first->second;
 }
+
+std::size_t& Contexts::count_of(std::uint64_t id) { return counts_[rank_of(id)]; }
 
 ContextPtr Contexts::find(std::uint64_t id) const {
   const std::lock_guard lock(mutex_);
@@ -118,9 +135,7 @@ ContextPtr Contexts::find(std::uint64_t id) const {
   return found == contexts_.end() ? nullptr : found->second;
 }
 
-bool Contexts::is_of_lost(std::uint64_t id) const {
-  return lost_.contains(static_cast<int>(id >> rank_shift) - 1);
-}
+bool Contexts::is_of_lost(std::uint64_t id) const { return lost_.contains(rank_of(id)); }
 
 void Contexts::end(std::uint64_t id) {
   release(id);
@@ -147,6 +162,7 @@ void Contexts::release(std::uint64_t id) {
     if (found == contexts_.end()) return;
     released = std::move(found->second);
     contexts_.erase(found);
+    --count_of(id);
   }
   released->release();
 }
@@ -156,6 +172,7 @@ void Contexts::lose(int rank) {
   {
     const std::lock_guard lock(mutex_);
     lost_.insert(rank);
+    counts_.erase(rank);
     std::erase_if(contexts_, [&](auto& entry) {
       const bool is_void = is_of_lost(entry.first);
       if (is_void) released.push_back(std::move(entry.second));
@@ -169,6 +186,7 @@ void Contexts::clear() {
   std::map<std::uint64_t, ContextPtr> released;
   const std::lock_guard lock(mutex_);
   released.swap(contexts_);
+  counts_.clear();
 }
 
 std::size_t Contexts::size() const {

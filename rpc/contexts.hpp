@@ -25,7 +25,11 @@ class Contexts {
 
   std::uint64_t new_number();
   ContextPtr make();
-  /// Null where it has been released already, who has begun it is lost, or `id` is 0.
+  /// Whether there is the worker that has begun it; 0 is no context.
+  bool is_possible(std::uint64_t id) const;
+  /// As is_possible(). Null where it has been released already, who has begun it is lost, it should
+  /// have been begun here and was not, or `id` is 0. Throws ResourceError where that worker has
+  /// begun `most_of_one` others that are known here.
   ContextPtr reach(std::uint64_t id);
   ContextPtr find(std::uint64_t id) const;
   /// By who has begun it: on all workers, for some may have been reached by way of one that died.
@@ -37,8 +41,11 @@ class Contexts {
   void clear();
   std::size_t size() const;
 
+  static constexpr std::size_t most_of_one = 65'536;
+
  private:
   bool is_of_lost(std::uint64_t id) const;
+  std::size_t& count_of(std::uint64_t id);
 
   const int rank_;
   const int size_;
@@ -46,9 +53,10 @@ class Contexts {
   std::atomic<std::uint64_t> last_{0};
   mutable std::mutex mutex_;
   std::map<std::uint64_t, ContextPtr> contexts_;
-  std::set<std::uint64_t> released_;  ///< the latest
-  std::deque<std::uint64_t> order_;   ///< of those
-  std::set<int> lost_;                ///< workers
+  std::map<int, std::size_t> counts_;  ///< of those, by who has begun them
+  std::set<std::uint64_t> released_;   ///< the latest
+  std::deque<std::uint64_t> order_;    ///< of those
+  std::set<int> lost_;                 ///< workers
 };
 
 /// While it lives, this thread works in that context.

@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "control/process_state.hpp"
+#include "hymn/rpc_context.hpp"
 #include "tests/rpc/worker_processes.hpp"
 
 namespace hymn::test {
@@ -177,6 +179,45 @@ TEST(RpcBounds, ErrorsThatNobodyReads) {
   EXPECT_EQ(workers.report(0), "");
   EXPECT_THAT(workers.report(1), testing::HasSubstr("it reads nothing, and"));
   EXPECT_EQ(workers.report(2), "");
+}
+
+/// In contexts that only grow in number, calls are refused at last; and no more when one has gone.
+std::string begin_too_many(rpc::Agent& agent) {
+  constexpr int most = 65'536;
+  std::vector<std::unique_ptr<distributed::Context>> contexts;
+  std::vector<Future<rpc::Buffer>> calls;
+  for (int i = 0; i < most; ++i) {
+    contexts.push_back(std::make_unique<distributed::Context>(agent));
+    calls.push_back(agent.rpc_async(1, bounds_make, std::uint64_t{1}));
+  }
+  for (const auto& call : calls) (void)call.get();
+  std::string said = "one too many is not refused";
+  contexts.push_back(std::make_unique<distributed::Context>(agent));
+  try {
+    (void)agent.rpc_sync(1, bounds_make, std::uint64_t{1});
+  } catch (const ResourceError& error) {
+    said = error.context().missing == std::vector<int>{0} ? "" : error.what();
+  }
+  while (contexts.size() >= most) contexts.pop_back();
+  contexts.push_back(std::make_unique<distributed::Context>(agent));
+  (void)agent.rpc_sync(1, bounds_make, std::uint64_t{1});
+  while (!contexts.empty()) contexts.pop_back();
+  (void)agent.rpc_sync(1, bounds_make, std::uint64_t{1});
+  agent.shutdown();
+  return said;
+}
+
+TEST(RpcBounds, ContextsThatNeverEnd) {
+  Workers workers;
+  workers.add(begin_too_many);
+  workers.add([](rpc::Agent& agent) {
+    agent.shutdown();
+    const std::size_t left = distributed::Context::count(agent);
+    return left == 0 ? std::string() : std::to_string(left) + " are left";
+  });
+  workers.start();
+  EXPECT_EQ(workers.report(0), "");
+  EXPECT_EQ(workers.report(1), "");
 }
 
 /// Both send more than any road holds at once, and neither reads for the sake of the other.
