@@ -97,6 +97,7 @@ std::size_t Engine::threads() const {
 
 /// Streams first, awake for a while; then asleep, until something tells by a descriptor.
 std::vector<Engine::Arrival> Engine::poll(TimePoint next) {
+  if (next == TimePoint{}) return glance();
   std::vector<Arrival> arrivals;
   if (streams_ && streams_->await(is_rung_, patience)) {
     look_at_streams(arrivals);
@@ -109,6 +110,15 @@ std::vector<Engine::Arrival> Engine::poll(TimePoint next) {
   // Whoever rings later is heard next time: what it rings for is looked at after this.
   is_rung_ = false;
   wakes_at_ = 0;  // until deadlines are looked at again
+  return arrivals;
+}
+
+/// What is there, without waiting for more: between jobs. Who rings is heard by the next poll.
+std::vector<Engine::Arrival> Engine::glance() {
+  std::vector<Arrival> arrivals;
+  if (streams_) look_at_streams(arrivals);
+  look_at_sockets(TimePoint{}, arrivals);
+  wakes_at_ = 0;
   return arrivals;
 }
 

@@ -3,9 +3,10 @@
 // One thread at a time leads: it alone reads the links, and passes on what has come. Whoever waits
 // for a call leads if nobody else does, so that its answer wakes it and nobody else. Requests
 // become jobs. A thread of the engine's that leads runs a job itself, and goes on leading
-// afterwards; if that takes long, or nobody leads any more, the thread that stands by takes the
-// lead. It looks every now and then, for waking it with each call would cost more than the call.
-// Threads that wait for calls do not count; others take their places.
+// afterwards, and reads between jobs, however many wait; if that takes long, or nobody leads any
+// more, the thread that stands by takes the lead. It looks every now and then, for waking it with
+// each call would cost more than the call. Threads that wait for calls do not count; others take
+// their places.
 #pragma once
 
 #include <atomic>
@@ -107,7 +108,7 @@ class Engine {
   enum class Lead : unsigned char { nobody, polls, works };
 
   void serve();
-  void run_job(Lock& lock);
+  TimePoint run_job(Lock& lock);
   void stand_by(Lock& lock);
   bool should_lead(std::uint64_t turns_before) const;
   void lead(Lock& lock);
@@ -130,6 +131,7 @@ class Engine {
   bool call_leader(Lock& lock);
   bool keep_standby(Lock& lock);
   std::vector<Arrival> poll(TimePoint next);
+  std::vector<Arrival> glance();
   void look_at_streams(std::vector<Arrival>& arrivals);
   void sleep(TimePoint until, std::vector<Arrival>& arrivals);
   void look_at_sockets(TimePoint until, std::vector<Arrival>& arrivals);
@@ -150,7 +152,7 @@ class Engine {
   std::unique_ptr<ByteStreams> streams_;  ///< before the links, which use them; null: none
   std::map<int, Neighbour> neighbours_;
   bool has_plain_links_ = false;
-  TimePoint sockets_seen_{};  ///< by who leads
+  TimePoint sockets_seen_{};  ///< by who leads; no later than streams
   TimePoint silence_seen_{};  ///< by who leads
   std::atomic<bool> is_rung_{false};
   std::atomic<bool> is_asleep_{false};  ///< so that the bell is needed

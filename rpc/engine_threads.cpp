@@ -24,6 +24,9 @@ constexpr Duration drowsy_look = std::chrono::milliseconds(2);
 /// To wake a thread for a job that takes less costs more than the job.
 constexpr Duration quick_job = std::chrono::microseconds(20);
 
+/// Who leads reads so often between jobs, too.
+constexpr Duration longest_unread = std::chrono::microseconds(500);
+
 std::atomic<std::uint64_t> last_term{0};
 
 }  // namespace
@@ -102,7 +105,7 @@ void Engine::serve() {
   Lock lock(mutex_);
   while (!stopping_) {
     if (has_job()) {
-      run_job(lock);
+      (void)run_job(lock);
     } else if (!stands_by_) {
       stand_by(lock);
     } else {
@@ -114,7 +117,8 @@ void Engine::serve() {
   role = {};
 }
 
-void Engine::run_job(Lock& lock) {
+/// When it has ended.
+TimePoint Engine::run_job(Lock& lock) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
   ++running_;
@@ -126,11 +130,12 @@ void Engine::run_job(Lock& lock) {
   const TimePoint began = std::chrono::steady_clock::now();
   job();
   job = nullptr;
-  const bool was_quick = std::chrono::steady_clock::now() - began < quick_job;
+  const TimePoint ended = std::chrono::steady_clock::now();
   lock.lock();
-  are_quick_ = was_quick;
+  are_quick_ = ended - began < quick_job;
   role.runs = false;
   --running_;
+  return ended;
 }
 
 /// `turns_before`: when it looked last.
@@ -178,8 +183,11 @@ void Engine::work_as_leader(Lock& lock) {
   lead_ = Lead::works;
   ++turns_;
   if (!stands_by_ || is_drowsy_) (void)keep_standby(lock);
-  run_job(lock);
-  if (leads()) lead_ = Lead::polls;
+  const TimePoint ended = run_job(lock);
+  if (!leads()) return;
+  lead_ = Lead::polls;
+  // Else answers, limits and the ends of others would wait for all jobs that do.
+  if (has_job() && ended - sockets_seen_ >= longest_unread) take_in(lock, TimePoint{}, nullptr);
 }
 
 /// Waits for what comes next, or what is to be done by then, or until `awaited` has ended.

@@ -84,8 +84,9 @@ std::string Link::why_given_up() const {
 
 void Link::flush() {
   std::vector<OutMessage> done;
-  const std::lock_guard lock(mutex_);
-  write_some(done);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  // Else somebody writes, as much as is taken. That there is room is told again.
+  if (lock) write_some(done);
 }
 
 void Link::write_some(std::vector<OutMessage>& done) {

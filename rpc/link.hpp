@@ -42,7 +42,7 @@ class Link {
 
   /// Does not wait. False: it is closed, or given up.
   bool send(Message message);
-  /// More may be taken.
+  /// More may be taken. Does not wait for who writes.
   void flush();
   /// What the stream brings, up to a bound; flushes. Throws as MessageReader::feed().
   void look_at_stream(std::vector<Message>& arrived);
