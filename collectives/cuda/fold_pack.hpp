@@ -113,9 +113,7 @@ HYMN_KERNEL_BODY void fold_range(const KernelThread& at, const PeerMeeting& meet
                                  std::uint64_t begin, std::uint64_t first, std::uint64_t last,
                                  Store store) {
   // As much on its way as keeps all of it in registers.
-  if (ranks <= 2)
-    fold_few_ranks<Reduction, 2, 4>(at, meeting, ranks, begin, first, last, store);
-  else if (ranks <= 4)
+  if (ranks <= 4)
     fold_few_ranks<Reduction, 4, 2>(at, meeting, ranks, begin, first, last, store);
   else
     fold_many_ranks<Reduction>(at, meeting, ranks, begin, first, last, store);
