@@ -47,6 +47,12 @@ Link::Link(Descriptor socket, int poll, std::uint64_t tag, const LinkLimits& lim
 }
 
 bool Link::send(Message message) {
+  const bool is_sent = put(std::move(message));
+  if (is_flush_due_) flush();
+  return is_sent;
+}
+
+bool Link::put(Message message) {
   const bool is_refusable = can_be_refused(message.head.kind);
   OutMessage out(std::move(message));
   std::vector<OutMessage> done;
@@ -82,11 +88,17 @@ std::string Link::why_given_up() const {
   return why_given_up_;
 }
 
+// Who holds the lock may have found no room just before there was some, which is told once: so it
+// looks when it has let go.
 void Link::flush() {
-  std::vector<OutMessage> done;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  // Else somebody writes, as much as is taken. That there is room is told again.
-  if (lock) write_some(done);
+  is_flush_due_ = true;
+  while (is_flush_due_) {
+    std::vector<OutMessage> done;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return;
+    is_flush_due_ = false;
+    write_some(done);
+  }
 }
 
 void Link::write_some(std::vector<OutMessage>& done) {

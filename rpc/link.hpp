@@ -66,6 +66,7 @@ class Link {
   void drain(TimePoint deadline);
 
  private:
+  bool put(Message message);
   /// `done`: gets what has been sent, which must not go while the lock is held: what belongs to a
   /// message may send others when it goes.
   void write_some(std::vector<OutMessage>& done);
@@ -87,6 +88,7 @@ class Link {
   SilenceWatch silence_{longest_silence};
   std::atomic<bool> is_open_{true};
   std::atomic<std::size_t> queued_bytes_{0};
+  std::atomic<bool> is_flush_due_{false};
   const std::size_t most_queued_;
   mutable std::mutex mutex_;  // of what follows, and of writing
   std::deque<OutMessage> queue_;
