@@ -33,7 +33,8 @@ class DeviceTimer : public BenchTally {
   /// `in_graphs`: they are captured, up to 32 at a time, and launched together; what the host needs
   /// is then its part of the launch.
   DeviceTimer(World& world, std::shared_ptr<GpuDevice> gpu, const BenchCase& bench_case,
-              DataType dtype, ReduceOp op, std::size_t bytes, Timeout limit, bool in_graphs);
+              DataType dtype, ReduceOp op, std::size_t bytes, Timeout limit,
+              bool in_graphs = false);
   ~DeviceTimer();
 
   BenchCall call(const BenchShape& shape) const {

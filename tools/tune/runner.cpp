@@ -79,7 +79,7 @@ TuneRunner::TuneRunner(World& world, const TuneGround& ground, const BenchCase& 
       size_in_bytes(sizes_, bench_counts(sizes_, world.size()).back(), world.size());
   if (ground.is_on_gpu())
     device_.emplace(world, ground.gpu, bench_case, options.dtype, options.op, bytes,
-                    options.timeout.or_else(world.group().timeout()), /*in_graphs=*/false);
+                    options.timeout.or_else(world.group().timeout()));
   else
     host_.emplace(world, bench_case, options.dtype, options.op, bytes);
 }
