@@ -28,12 +28,6 @@ const auto bounds_keep = rpc::register_function("bounds.keep", [](const rpc::Buf
   std::this_thread::sleep_for(5ms);
   return std::uint64_t{given.size()};
 });
-/// So short that nobody else takes the lead meanwhile, unless the kernel takes the core away.
-const auto bounds_short = rpc::register_function("bounds.short", [] {
-  const auto began = Clock::now();
-  while (Clock::now() - began < 50us) {
-  }
-});
 const auto bounds_make =
     rpc::register_function("bounds.make", [](std::uint64_t bytes) { return rpc::Buffer(bytes); });
 const auto bounds_fail =
@@ -185,36 +179,6 @@ TEST(RpcBounds, ErrorsThatNobodyReads) {
   EXPECT_EQ(workers.report(0), "");
   EXPECT_THAT(workers.report(1), testing::HasSubstr("it reads nothing, and"));
   EXPECT_EQ(workers.report(2), "");
-}
-
-/// Who carries many calls out, one after the other, reads answers meanwhile.
-TEST(RpcBounds, AnswersDoNotWaitForCallsThatDo) {
-  constexpr int calls = 8000;
-  for (const char* const path : {"", "^shm"}) {
-    Workers workers;
-    workers.options.threads = 1;
-    workers.set_up = [path](int) { ::setenv("HYMN_PATH", path, 1); };
-    workers.add([](rpc::Agent& agent) {
-      std::vector<Future<void>> kept;
-      for (int i = 0; i < calls; ++i) kept.push_back(agent.rpc_async(1, bounds_short));
-      for (const auto& one : kept) (void)one.get();
-      agent.shutdown();
-      return std::string();
-    });
-    workers.add([](rpc::Agent& agent) {
-      while (agent.use().served < calls / 2) std::this_thread::sleep_for(1ms);
-      const auto answer = agent.rpc_async(2, bounds_make, std::uint64_t{3});
-      while (!answer.is_ready()) std::this_thread::sleep_for(1ms);
-      const std::size_t waits = agent.use().served;
-      agent.shutdown();
-      return waits > calls / 4 ? std::string() : std::to_string(waits) + " wait still";
-    });
-    workers.add(serve);
-    workers.start();
-    EXPECT_EQ(workers.report(0), "") << path;
-    EXPECT_EQ(workers.report(1), "") << path;
-    EXPECT_EQ(workers.report(2), "") << path;
-  }
 }
 
 /// In contexts that only grow in number, calls are refused at last; and no more when one has gone.
