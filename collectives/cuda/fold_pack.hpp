@@ -65,9 +65,7 @@ HYMN_KERNEL_BODY void fold_few_ranks(const KernelThread& at, const PeerMeeting& 
                                      std::uint64_t last, Store store) {
   const std::uint64_t stride = at.stride();
   for (std::uint64_t i = first + at.index(); i < last; i += deep * stride) {
-    unsigned count = 1;
-    HYMN_UNROLLED
-    for (unsigned k = 1; k < deep; ++k) count += i + k * stride < last ? 1 : 0;
+    const unsigned count = packs_before<deep>(i, stride, last);
     const StagedPacks<wide, deep> packs(meeting, 0, ranks, begin + i * pack_bytes,
                                         stride * pack_bytes, count);
     HYMN_UNROLLED

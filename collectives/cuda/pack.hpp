@@ -67,11 +67,12 @@ HYMN_KERNEL_BODY Pack load_pack_if(bool is_there, const std::byte* from) {
   return is_there ? *reinterpret_cast<const Pack*>(from) : Pack{};
 }
 
-/// How many of packs i, i + stride, ... there are before `last`: at most packs_at_once.
+/// How many of packs i, i + stride, ... there are before `last`: at most `most`.
+template <unsigned most>
 HYMN_KERNEL_BODY unsigned packs_before(std::uint64_t i, std::uint64_t stride, std::uint64_t last) {
   unsigned count = 0;
   HYMN_UNROLLED
-  for (unsigned k = 0; k < packs_at_once; ++k) count += i + k * stride < last ? 1 : 0;
+  for (unsigned k = 0; k < most; ++k) count += i + k * stride < last ? 1 : 0;
   return count;
 }
 
@@ -81,7 +82,7 @@ HYMN_KERNEL_BODY void copy_whole_packs(const KernelThread& at, std::byte* to, co
   const std::uint64_t stride = at.stride();
   HYMN_ROLLED
   for (std::uint64_t i = first + at.index(); i < last; i += packs_at_once * stride) {
-    const unsigned count = packs_before(i, stride, last);
+    const unsigned count = packs_before<packs_at_once>(i, stride, last);
     Pack packs[packs_at_once];
     HYMN_UNROLLED
     for (unsigned k = 0; k < packs_at_once; ++k)

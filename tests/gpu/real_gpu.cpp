@@ -80,8 +80,7 @@ RealStream::~RealStream() {
 void RealStream::synchronize() const { run("cuStreamSynchronize", takes<Stream>, stream_); }
 
 void RealStream::copy(Pointer to, Pointer from, std::size_t bytes) const {
-  run("cuMemcpyDtoDAsync_v2", takes<Pointer, Pointer, std::size_t, Stream>, to, from, bytes,
-      stream_);
+  call(cuda(), cuda().copy_on, to, from, bytes, stream_);
 }
 
 void RealStream::await_value(Pointer flag, std::uint32_t value) const {
@@ -91,25 +90,19 @@ void RealStream::await_value(Pointer flag, std::uint32_t value) const {
 }
 
 RealCapture::RealCapture(const RealStream& stream) : stream_(stream) {
-  constexpr int of_this_thread = 1;
-  run("cuStreamBeginCapture_v2", takes<Stream, int>, stream_.get(), of_this_thread);
+  call(cuda(), cuda().begin_capture, stream_.get(), capture_of_thread);
 }
 
 RealCapture::~RealCapture() {
-  using Destroy = Result (*)(void*);
-  if (executable_ != nullptr)
-    reinterpret_cast<Destroy>(driver_function("cuGraphExecDestroy"))(executable_);
-  if (graph_ != nullptr) reinterpret_cast<Destroy>(driver_function("cuGraphDestroy"))(graph_);
+  if (executable_ != nullptr) cuda().destroy_graph_exec.pointer(executable_);
+  if (graph_ != nullptr) cuda().destroy_graph.pointer(graph_);
 }
 
 void RealCapture::end() {
-  run("cuStreamEndCapture", takes<Stream, void**>, stream_.get(), &graph_);
-  run("cuGraphInstantiateWithFlags", takes<void**, void*, unsigned long long>, &executable_, graph_,
-      0ull);
+  call(cuda(), cuda().end_capture, stream_.get(), &graph_);
+  call(cuda(), cuda().instantiate, &executable_, graph_, 0ull);
 }
 
-void RealCapture::launch() const {
-  run("cuGraphLaunch", takes<void*, Stream>, executable_, stream_.get());
-}
+void RealCapture::launch() const { call(cuda(), cuda().launch_graph, executable_, stream_.get()); }
 
 }  // namespace hymn::test

@@ -102,8 +102,8 @@ class RealCapture {
 
  private:
   const RealStream& stream_;
-  void* graph_ = nullptr;
-  void* executable_ = nullptr;
+  cuda_api::Graph graph_ = nullptr;
+  cuda_api::GraphExec executable_ = nullptr;
 };
 
 }  // namespace hymn::test
