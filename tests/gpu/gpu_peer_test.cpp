@@ -110,7 +110,7 @@ void expect_bits_of_the_host(World& world, ProcessGroup& on_gpus, ProcessGroup& 
         }
         EXPECT_EQ(wrong, 0U) << to_string(all.dtype) << ' ' << to_string(op.kind()) << ", " << count
                              << " from " << begin;
-        EXPECT_EQ(std::memcmp(&found[begin + count], &mine[begin + count],
+        EXPECT_EQ(std::memcmp(found.data() + begin + count, mine.data() + begin + count,
                               sizeof(T) * (most - begin - count + 1)),
                   0)
             << "behind the end";
