@@ -13,6 +13,7 @@ namespace hymn::preload {
 #define HYMN_ALONE_left(...)
 #define HYMN_ALONE_message(...)
 #define HYMN_ALONE_completion(...)
+#define HYMN_ALONE_poll(...)
 #define HYMN_ALONE_other(...)
 #include "preload/calls.inc"
 #undef HYMN_CALL
@@ -21,6 +22,7 @@ namespace hymn::preload {
 #undef HYMN_ALONE_left
 #undef HYMN_ALONE_message
 #undef HYMN_ALONE_completion
+#undef HYMN_ALONE_poll
 #undef HYMN_ALONE_other
 
 }  // namespace hymn::preload

@@ -104,6 +104,7 @@ struct Tag {};
 #define HYMN_ATTEMPT_left(...)
 #define HYMN_ATTEMPT_message(...)
 #define HYMN_ATTEMPT_completion(...)
+#define HYMN_ATTEMPT_poll(...)
 #define HYMN_ATTEMPT_other(...)
 #include "preload/calls.inc"
 #undef HYMN_CALL
@@ -112,6 +113,7 @@ struct Tag {};
 #undef HYMN_ATTEMPT_left
 #undef HYMN_ATTEMPT_message
 #undef HYMN_ATTEMPT_completion
+#undef HYMN_ATTEMPT_poll
 #undef HYMN_ATTEMPT_other
 
 }  // namespace hymn::preload

@@ -10,7 +10,7 @@
 namespace hymn::preload {
 
 /// What is done with a call: see calls.inc.
-enum class Kind : std::uint8_t { carried, left, message, completion, other };
+enum class Kind : std::uint8_t { carried, left, message, completion, poll, other };
 
 enum class Call : std::uint8_t {
 #define HYMN_CALL(kind, name, parameters, facts, ...) name,

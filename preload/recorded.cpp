@@ -171,9 +171,10 @@ Recorded& Recorded::freeing(const MPI_Request* request) {
 Recorded& Recorded::looking(int count, const MPI_Request* requests) {
   if (watch_ == nullptr || requests == nullptr) return *this;
   requests_ = requests;
+  const MPI_Request* const asked = asked_ != nullptr ? asked_ : requests;
   for (int i = 0; i < count; ++i) {
-    if (requests[i] == MPI_REQUEST_NULL) continue;
-    if (const auto open = watch_->requests().find(requests[i])) watched_.push_back({i, *open});
+    if (asked[i] == MPI_REQUEST_NULL) continue;
+    if (const auto open = watch_->requests().find(asked[i])) watched_.push_back({i, *open});
   }
   return *this;
 }

@@ -16,8 +16,10 @@ namespace hymn::preload {
 /// is started, and ended.
 class Recorded {
  public:
-  Recorded(Session& session, Call call, const void* site)
-      : session_(session), watch_(session.watch()), call_(call), site_(site) {}
+  /// `asked`: the requests that looking() is told of, as they were before MPI has answered; null:
+  /// it has not yet.
+  Recorded(Session& session, Call call, const void* site, const MPI_Request* asked = nullptr)
+      : session_(session), watch_(session.watch()), call_(call), site_(site), asked_(asked) {}
   Recorded(const Recorded&) = delete;
   Recorded& operator=(const Recorded&) = delete;
 
@@ -96,6 +98,7 @@ class Recorded {
   Watch* const watch_;
   Call call_;
   const void* site_;
+  const MPI_Request* const asked_;
   Communicator* comm_ = nullptr;  ///< of a collective
   std::size_t bytes_ = 0;
   bool is_uneven_ = false;

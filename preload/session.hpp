@@ -57,6 +57,8 @@ class Session {
   const Counts& counts() const { return counts_; }
   /// Null: hymn carries nothing.
   Groups* groups() { return groups_ ? &*groups_ : nullptr; }
+  /// Whether threads of the program may call MPI at the same time.
+  bool may_overlap() const { return may_overlap_; }
   bool keeps_bits() const { return wishes_.keeps_bits; }
   /// Whether times are to be counted.
   bool reports() const { return wishes_.reports; }

@@ -5,6 +5,7 @@
 #include "preload/attempt.hpp"
 #include "preload/call_note.hpp"
 #include "preload/calls.hpp"
+#include "preload/polled.hpp"
 #include "preload/recorded.hpp"
 #include "preload/session.hpp"
 
@@ -63,6 +64,26 @@ int completion(Arguments... arguments) {
   return other<call>(arguments...);
 }
 
+// What it finds is recorded afterwards. Where threads may call at the same time the handle may be
+// another request's by then: there it goes the long way.
+template <Call call, class Tell, class... Parameters, class... Arguments>
+int poll(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
+  Session* const session = Session::of_call(from);
+  if (session == nullptr) return next(arguments...);
+  if (session->may_overlap()) return other<call>(from, tell, next, arguments...);
+  Polled polled;
+  tell(polled);
+  if (!polled.fits()) return other<call>(from, tell, next, arguments...);
+  const Inside inside;
+  CallNote note(*session, call);
+  const int code = next(arguments...);
+  if (code == MPI_SUCCESS && polled.has_found_none()) return code;
+  Recorded recorded(*session, call, from, polled.handles());
+  if (recorded.is_on()) tell(recorded);
+  recorded.end(code);
+  return code;
+}
+
 /// Initialises MPI by `call()`. Another tool, or MPI itself, may come here once more inside.
 template <class CallNext>
 int initialise(CallNext call) {
@@ -89,11 +110,10 @@ int finalize(int (*next)()) {
                __VA_ARGS__)                                                                 \
   HYMN_WRAPPER(MPI_##name, hymn::preload::next_mpi().name, kind, name, parameters, facts,   \
                __VA_ARGS__)
-#define HYMN_WRAPPER(symbol, next, kind, name, parameters, facts, ...)                         \
-  extern "C" HYMN_API int symbol parameters {                                                  \
-    return hymn::preload::kind<hymn::preload::Call::name>(                                     \
-        __builtin_return_address(0), [=](hymn::preload::Recorded& call) { call facts; }, next, \
-        __VA_ARGS__);                                                                          \
+#define HYMN_WRAPPER(symbol, next, kind, name, parameters, facts, ...)                    \
+  extern "C" HYMN_API int symbol parameters {                                             \
+    return hymn::preload::kind<hymn::preload::Call::name>(                                \
+        __builtin_return_address(0), [=](auto& call) { call facts; }, next, __VA_ARGS__); \
   }
 #include "preload/calls.inc"
 #undef HYMN_CALL
