@@ -26,7 +26,7 @@ Requests::Open* Requests::free_slot_of(MPI_Request request) const {
 // Numbers are kept plus one. Groups end outside of the lock: what is taken out is handed on.
 Requests::Added Requests::add(Open open) {
   ++open.record;
-  const Lock lock(busy_);
+  const Lock lock(busy_, may_overlap_);
   if (Open* const same = slot_of(open.request)) {
     Open ended = std::exchange(*same, std::move(open));
     --ended.record;
@@ -40,7 +40,7 @@ Requests::Added Requests::add(Open open) {
 }
 
 std::optional<Requests::Open> Requests::find(MPI_Request request) const {
-  const Lock lock(busy_);
+  const Lock lock(busy_, may_overlap_);
   if (count_ == 0) return std::nullopt;
   const Open* const open = slot_of(request);
   if (open == nullptr) return std::nullopt;
@@ -49,7 +49,7 @@ std::optional<Requests::Open> Requests::find(MPI_Request request) const {
 
 bool Requests::remove(MPI_Request request, std::uint64_t record) {
   Open removed;
-  const Lock lock(busy_);
+  const Lock lock(busy_, may_overlap_);
   Open* const open = slot_of(request);
   if (open == nullptr || open->record != record + 1) return false;
   removed = std::exchange(*open, Open{});

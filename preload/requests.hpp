@@ -14,9 +14,12 @@ namespace hymn::preload {
 
 struct WatchedGroup;
 
-/// A table of fixed size: a request that finds no place in it is not followed. Thread-safe.
+/// A table of fixed size: a request that finds no place in it is not followed. Thread-safe where
+/// threads may overlap.
 class Requests {
  public:
+  explicit Requests(bool may_overlap) : may_overlap_(may_overlap) {}
+
   struct Open {
     MPI_Request request{};
     std::uint64_t record = 0;
@@ -40,18 +43,21 @@ class Requests {
   static constexpr std::size_t places = 4096;
   static constexpr std::size_t looks = 16;
 
+  /// Locked instructions would be half of what a call costs.
   class Lock {
    public:
-    explicit Lock(std::atomic_flag& flag) : flag_(flag) {
-      while (flag_.test_and_set(std::memory_order_acquire)) {
+    Lock(std::atomic_flag& flag, bool may_overlap) : flag_(may_overlap ? &flag : nullptr) {
+      while (flag_ != nullptr && flag_->test_and_set(std::memory_order_acquire)) {
       }
     }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
-    ~Lock() { flag_.clear(std::memory_order_release); }
+    ~Lock() {
+      if (flag_ != nullptr) flag_->clear(std::memory_order_release);
+    }
 
    private:
-    std::atomic_flag& flag_;
+    std::atomic_flag* flag_;
   };
 
   /// Handles are pointers in one MPI, and numbers in another.
@@ -67,6 +73,7 @@ class Requests {
   Open* slot_of(MPI_Request request) const;
   Open* free_slot_of(MPI_Request request) const;
 
+  const bool may_overlap_;
   mutable std::atomic_flag busy_{};
   std::size_t count_ = 0;
   mutable std::array<Open, places> open_{};

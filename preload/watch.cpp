@@ -53,7 +53,8 @@ Watch::Watch(const Config& config, int rank, std::vector<RankProcess> processes,
                .frames = config.recorder_frames,
                .timing = config.recorder_timing,
                .by_many = may_overlap,
-               .job = job}) {}
+               .job = job}),
+      requests_(may_overlap) {}
 
 void WatchedGroup::end_one() {
   const std::uint64_t started = line->collectives.load(std::memory_order_acquire);

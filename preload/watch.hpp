@@ -65,7 +65,7 @@ class Watch {
   int rank_;
   std::vector<RankProcess> processes_;
   OutsideRecord record_;
-  Requests requests_{};
+  Requests requests_;
   PersistentRequests persistent_{};
   std::mutex mutex_;  // guards what follows
   std::map<std::vector<int>, std::uint64_t> made_;

@@ -6,7 +6,10 @@
 #include "preload/call_note.hpp"
 #include "preload/calls.hpp"
 #include "preload/polled.hpp"
-#include "preload/recorded.hpp"
+#include "preload/recorded_collective.hpp"
+#include "preload/recorded_message.hpp"
+#include "preload/recorded_other.hpp"
+#include "preload/recorded_request.hpp"
 #include "preload/session.hpp"
 
 namespace hymn::preload {
@@ -20,7 +23,7 @@ int carried(const void* from, Tell tell, int (*next)(Parameters...), Arguments..
   if (session == nullptr) return next(arguments...);
   const Inside inside;
   CallNote note(*session, call);
-  Recorded recorded(*session, call, from);
+  RecordedCollective recorded(*session, call, from);
   if (recorded.is_on()) tell(recorded);
   recorded.start();
   Attempt attempted(*session, call);
@@ -34,8 +37,8 @@ int carried(const void* from, Tell tell, int (*next)(Parameters...), Arguments..
   return code;
 }
 
-template <Call call, class Tell, class... Parameters, class... Arguments>
-int other(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
+template <class Recorded, Call call, class Tell, class... Parameters, class... Arguments>
+int recorded(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
   Session* const session = Session::of_call(from);
   if (session == nullptr) return next(arguments...);
   const Inside inside;
@@ -51,17 +54,22 @@ int other(const void* from, Tell tell, int (*next)(Parameters...), Arguments... 
 
 template <Call call, class... Arguments>
 int left(Arguments... arguments) {
-  return other<call>(arguments...);
+  return recorded<RecordedCollective, call>(arguments...);
 }
 
 template <Call call, class... Arguments>
 int message(Arguments... arguments) {
-  return other<call>(arguments...);
+  return recorded<RecordedMessage, call>(arguments...);
 }
 
 template <Call call, class... Arguments>
 int completion(Arguments... arguments) {
-  return other<call>(arguments...);
+  return recorded<RecordedRequest, call>(arguments...);
+}
+
+template <Call call, class... Arguments>
+int other(Arguments... arguments) {
+  return recorded<RecordedOther, call>(arguments...);
 }
 
 // What it finds is recorded afterwards. Where threads may call at the same time the handle may be
@@ -70,15 +78,15 @@ template <Call call, class Tell, class... Parameters, class... Arguments>
 int poll(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
   Session* const session = Session::of_call(from);
   if (session == nullptr) return next(arguments...);
-  if (session->may_overlap()) return other<call>(from, tell, next, arguments...);
+  if (session->may_overlap()) return completion<call>(from, tell, next, arguments...);
   Polled polled;
   tell(polled);
-  if (!polled.fits()) return other<call>(from, tell, next, arguments...);
+  if (!polled.fits()) return completion<call>(from, tell, next, arguments...);
   const Inside inside;
   CallNote note(*session, call);
   const int code = next(arguments...);
   if (code == MPI_SUCCESS && polled.has_found_none()) return code;
-  Recorded recorded(*session, call, from, polled.handles());
+  RecordedRequest recorded(*session, call, from, polled.handles());
   if (recorded.is_on()) tell(recorded);
   recorded.end(code);
   return code;

@@ -102,6 +102,14 @@ hymnResult_t hymnGradientReducerReadySparse(hymnGradientReducer_t reducer, size_
   });
 }
 
+hymnResult_t hymnGradientReducerSetSparseMetadata(hymnGradientReducer_t reducer, size_t parameter,
+                                                  const int64_t* indices, size_t n) {
+  return guarded(__func__, [&] {
+    if (n != 0) need(indices, "indices");
+    behind(reducer).set_sparse_metadata(parameter, std::span(indices, n));
+  });
+}
+
 hymnResult_t hymnGradientReducerSparseGradient(hymnGradientReducer_t reducer, size_t parameter,
                                                hymnSparse_t* gradient) {
   return guarded(__func__, [&] {

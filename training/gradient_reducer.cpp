@@ -36,6 +36,10 @@ void GradientReducer::ready(std::size_t parameter) { state_->ready(parameter); }
 void GradientReducer::ready(std::size_t parameter, const SparseView& gradient) {
   state_->ready(parameter, gradient);
 }
+void GradientReducer::set_sparse_metadata(std::size_t parameter,
+                                          std::span<const std::int64_t> indices) {
+  state_->set_sparse_metadata(parameter, indices);
+}
 void GradientReducer::finish() { state_->finish(); }
 
 BufferView GradientReducer::gradient(std::size_t parameter) const {

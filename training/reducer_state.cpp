@@ -125,6 +125,16 @@ void ReducerState::hold_sync() {
   ++holds_;
 }
 
+void ReducerState::set_sparse_metadata(std::size_t parameter,
+                                       std::span<const std::int64_t> indices) {
+  constexpr const char* call = "set_sparse_metadata";
+  require_kind(parameter, true, call);
+  if (runs_)
+    throw UsageError("indices are declared in the midst of an iteration",
+                     context(call, "call finish() first"));
+  sparse_.declare(parameter, {indices.begin(), indices.end()});
+}
+
 void ReducerState::require_may_begin(std::optional<std::span<const std::size_t>> used) const {
   if (runs_)
     throw UsageError("an iteration begins before the last one has ended",

@@ -35,6 +35,7 @@ class ReducerState {
   void prepare(std::optional<std::span<const std::size_t>> used);
   void ready(std::size_t parameter);
   void ready(std::size_t parameter, const SparseView& gradient);
+  void set_sparse_metadata(std::size_t parameter, std::span<const std::int64_t> indices);
   void finish();
   /// The collectives of an iteration, for a rank that has run out of input.
   void shadow();

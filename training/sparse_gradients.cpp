@@ -43,7 +43,7 @@ SparseGradients::SparseGradients(const Model& model) {
   for (std::size_t i = 0; i < model.size(); ++i)
     if (model.is_sparse(i)) {
       const SparseView nothing = without_entries(model[i]);
-      all_.emplace(i, One{nothing, nothing, {}});
+      all_.emplace(i, One{nothing, nothing, {}, {}});
     }
 }
 
@@ -69,10 +69,12 @@ void SparseGradients::give(const Model& model, std::size_t parameter, const Spar
 void SparseGradients::reduce(const Averaging& averaging) {
   // What is divided after the sum has been rounded once more: only where ranks have run out.
   const bool are_all = averaging.divisor == averaging.group.size();
-  const SparseOptions options{.reduction = are_all ? ReduceOp::avg : ReduceOp::sum};
+  SparseOptions options{.reduction = are_all ? ReduceOp::avg : ReduceOp::sum};
   std::vector<Work> works;
-  for (auto& [parameter, one] : all_)
+  for (auto& [parameter, one] : all_) {
+    options.declared = one.declared;
     works.push_back(all_reduce_sparse_async(averaging.group, one.given, one.average, options));
+  }
   wait_all(works);
   for (auto& [parameter, one] : all_) {
     if (!are_all) divide(one.average, averaging.divisor);

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "hymn/sparse.hpp"
 #include "training/bucket.hpp"
@@ -16,6 +19,9 @@ class SparseGradients {
   /// UsageError for one that is not of that parameter's type and sizes. It stays where it is until
   /// reduce() has returned.
   void give(const Model& model, std::size_t parameter, const SparseView& gradient);
+  void declare(std::size_t parameter, std::vector<std::int64_t> indices) {
+    all_.at(parameter).declared = std::move(indices);
+  }
   /// Of those that were given; of others nothing. Waits.
   void reduce(const Averaging& averaging);
   const SparseTensor& average(std::size_t parameter) const { return all_.at(parameter).average; }
@@ -25,6 +31,7 @@ class SparseGradients {
     SparseView given;  ///< without entries: nothing
     SparseView nothing;
     SparseTensor average;
+    std::vector<std::int64_t> declared;  ///< empty: any index
   };
   std::map<std::size_t, One> all_;  // by parameter, the same on all ranks
 };

@@ -5,6 +5,7 @@
 #include "hymn/standard.hpp"  // first
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -137,6 +138,12 @@ class HYMN_API GradientReducer : public Joinable {
   /// iteration that reduces has returned. Indices may come several times. UsageError for another
   /// type, or other sizes, than the parameter's.
   void ready(std::size_t parameter, const SparseView& gradient);
+  /// The indices that this parameter's gradient can have entries at, from the next iteration on:
+  /// [sparse_dims x rows], as SparseOptions::declared. Then values alone travel, and the average
+  /// has an entry for each of them; nothing: indices travel again. Copied; the same on all ranks,
+  /// else the next finish() throws UsageError on all of them, as for entries elsewhere. UsageError
+  /// in the midst of an iteration, and for a parameter whose gradient is dense.
+  void set_sparse_metadata(std::size_t parameter, std::span<const std::int64_t> indices);
   /// Ends the iteration: waits until all is reduced, and puts the averages where the gradients
   /// were. Throws UsageError where parameters that take part were not ready; then this rank gives
   /// the group up, with that reason, as the others wait for it. Throws, too, what the reduction

@@ -81,6 +81,13 @@ HYMN_API hymnResult_t hymnGradientReducerReady(hymnGradientReducer_t reducer, si
 HYMN_API hymnResult_t hymnGradientReducerReadySparse(hymnGradientReducer_t reducer,
                                                      size_t parameter, const hymnSparse_t* gradient,
                                                      int* is_complete);
+/// The indices that this parameter's gradient can have entries at, from the next iteration on, in
+/// any order, each once: `n` numbers, [sparse_dimensions x rows]. Then values alone travel, and the
+/// average has an entry for each of them; none: indices travel again. Copied; the same on all
+/// ranks.
+HYMN_API hymnResult_t hymnGradientReducerSetSparseMetadata(hymnGradientReducer_t reducer,
+                                                           size_t parameter, const int64_t* indices,
+                                                           size_t n);
 /// Ends the iteration: waits until all is reduced, and puts the averages where the gradients were.
 HYMN_API hymnResult_t hymnGradientReducerFinish(hymnGradientReducer_t reducer);
 

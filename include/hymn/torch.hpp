@@ -5,6 +5,7 @@
 #include "hymn/standard.hpp"  // first
 
 #include <exception>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -74,6 +75,14 @@ class DistributedDataParallel {
   };
   NoSync no_sync() { return NoSync(*reducer_); }
 
+  /// The rows of tables whose gradients are sparse that can have entries, by the names of the
+  /// parameters: values alone travel then, and averages have an entry for each of these rows. The
+  /// same on all ranks, between passes; no rows: indices travel again. hymnUsageError for a name
+  /// that there is not, and for a gradient that is dense; rows that are wrong are told, on all
+  /// ranks, by the next backward pass.
+  void set_sparse_metadata(const std::map<std::string, at::Tensor>& rows) {
+    for (const auto& [name, indices] : rows) reducer_->set_sparse_metadata(name, indices);
+  }
   /// Throws Error, naming the parameters, where some were never ready in the last iteration, as the
   /// next forward() does; then the group is given up, for the others wait.
   void require_finished() { reducer_->require_finished("require_finished()"); }

@@ -10,6 +10,8 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -163,6 +165,17 @@ class TorchReducer {
   }
   void give_up(const std::string& reason) { hymnGroupAbort(group_.handle(), reason.c_str()); }
 
+  /// As DistributedDataParallel's.
+  void set_sparse_metadata(const std::string& name, const at::Tensor& indices) {
+    const auto leaf = std::find_if(leaves_.begin(), leaves_.end(),
+                                   [&](const Leaf& each) { return each.name == name; });
+    if (leaf == leaves_.end())
+      throw Error(hymnUsageError, "no parameter that is trained is called " + name);
+    const at::Tensor rows = indices.to(at::kCPU, at::kLong).reshape({-1}).contiguous();
+    check_own(hymnGradientReducerSetSparseMetadata(
+        handle(), static_cast<std::size_t>(leaf - leaves_.begin()), rows.data_ptr<std::int64_t>(),
+        static_cast<std::size_t>(rows.numel())));
+  }
   bool set_sync(bool on) { return std::exchange(syncs_, on); }
   hymnGradientReducer_t handle() const { return reducer_.get(); }
 

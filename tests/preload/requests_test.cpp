@@ -24,7 +24,7 @@ Handle handle(std::uintptr_t number) {
 }
 
 TEST(Requests, AreFoundUntilTheyEnd) {
-  const auto table = std::make_unique<Requests>();
+  const auto table = std::make_unique<Requests>(true);
   EXPECT_FALSE(table->find(handle(64)).has_value());
   EXPECT_TRUE(table->add({handle(64), 0}).is_followed);
   ASSERT_TRUE(table->find(handle(64)).has_value());
@@ -35,7 +35,7 @@ TEST(Requests, AreFoundUntilTheyEnd) {
 }
 
 TEST(Requests, AHandleThatComesAgainEndsWhatHadIt) {
-  const auto table = std::make_unique<Requests>();
+  const auto table = std::make_unique<Requests>(true);
   EXPECT_FALSE(table->add({handle(64), 7}).ended.has_value());
   const Requests::Added again = table->add({handle(64), 8});
   EXPECT_TRUE(again.is_followed);
@@ -48,7 +48,7 @@ TEST(Requests, AHandleThatComesAgainEndsWhatHadIt) {
 }
 
 TEST(Requests, KeepTheirGroupUntilTheyEnd) {
-  const auto table = std::make_unique<Requests>();
+  const auto table = std::make_unique<Requests>(true);
   auto group = std::make_shared<WatchedGroup>();
   const std::weak_ptr<WatchedGroup> seen = group;
   table->add({handle(64), 1, std::move(group)});
@@ -59,7 +59,7 @@ TEST(Requests, KeepTheirGroupUntilTheyEnd) {
 }
 
 TEST(Requests, WhatFindsNoPlaceIsNotFollowed) {
-  const auto table = std::make_unique<Requests>();
+  const auto table = std::make_unique<Requests>(true);
   std::uintptr_t added = 0;
   while (added < 10000 && table->add({handle(64 * (added + 1)), added}).is_followed) ++added;
   EXPECT_GT(added, 256u);

@@ -122,6 +122,46 @@ RANK_TEST(SparseGradients, Join) {
   }
 }
 
+// With the declared rows, in that order of theirs, whoever has given which.
+RANK_TEST(SparseGradients, HaveTheRowsThatWereDeclared) {
+  TableModel model;
+  GradientReducer reducer(world.group(), model.parameters());
+  const std::vector<std::int64_t> declared = {5, 0, 2};
+  const auto step = [&](const std::vector<std::int64_t>& indices) {
+    const Rows gradient(indices, std::vector<float>(indices.size(), 6));
+    reducer.ready(0, gradient.view());
+    reducer.ready(1);
+    reducer.finish();
+    return reducer.sparse_gradient(0);
+  };
+  reducer.set_sparse_metadata(0, declared);
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    const SparseTensor average = step({2, 2});
+    EXPECT_EQ(average.indices, (std::vector<std::int64_t>{0, 2, 5}));
+    expect_row(average, 2, 12);
+    expect_row(average, 5, 0);
+  }
+  reducer.set_sparse_metadata(0, {});
+  EXPECT_EQ(step({2}).indices, std::vector<std::int64_t>{2});
+  reducer.set_sparse_metadata(0, declared);
+  expect_error(ErrorKind::usage, [&] { step({1}); }, {"declared"});
+}
+
+RANK_TEST(SparseGradients, AreDeclaredBetweenIterations) {
+  TableModel model;
+  GradientReducer reducer(world.group(), model.parameters());
+  const std::vector<std::int64_t> declared = {1};
+  expect_error(ErrorKind::usage, [&] { reducer.set_sparse_metadata(1, declared); }, {"is dense"});
+  expect_error(ErrorKind::usage, [&] { reducer.set_sparse_metadata(2, declared); },
+               {"no parameter 2"});
+  const Rows gradient({1}, {1});
+  reducer.ready(0, gradient.view());
+  expect_error(ErrorKind::usage, [&] { reducer.set_sparse_metadata(0, declared); },
+               {"midst of an iteration"});
+  reducer.ready(1);
+  reducer.finish();
+}
+
 RANK_TEST(SparseGradients, WhatDoesNotFitIsRefused) {
   TableModel model;
   GradientReducer reducer(world.group(), model.parameters());

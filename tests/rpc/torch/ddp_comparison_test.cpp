@@ -20,8 +20,9 @@ class PlainLinearImpl : public nn::Module {
  private:
   nn::Linear linear_;
 };
-const hymn::torch::ModuleKind<PlainLinearImpl, at::Tensor, void(int, int), void(at::Tensor)>
-    linear_kind("comparison.linear");
+using LinearKind =
+    hymn::torch::ModuleKind<PlainLinearImpl, at::Tensor, void(int, int), void(at::Tensor)>;
+const LinearKind linear_kind("comparison.linear");
 using LinearRef = rpc::RemoteRef<std::shared_ptr<PlainLinearImpl>>;
 
 const auto remote_gradient = rpc::register_function(
@@ -117,6 +118,54 @@ TEST(DdpComparisonTest, test_ddp_dist_autograd_local_vs_remote) {
   on_processes(trainers, [](Worker& worker) {
     ::torch::manual_seed(static_cast<std::uint64_t>(worker.rank));
     for (const char* device : {"worker0/cpu", "worker0"}) compare_with_remote(worker, device);
+  });
+}
+
+/// A layer of worker0, and one of this process with its weights.
+struct LayerPair {
+  LayerPair(rpc::Agent& agent, int in, int out)
+      : remote(agent, "worker0/cpu", linear_kind, in, out),
+        local(nn::LinearOptions(in, out).bias(false)) {
+    const c10::NoGradGuard no_grad;
+    local->weight.copy_(remote.parameters().front());
+  }
+  void require_gradient(rpc::Agent& agent, const distributed::Context& context) {
+    require_close(local->weight.grad(),
+                  agent.rpc_sync("worker0", remote_gradient, remote.module_ref(), context.id()),
+                  "remote gradients differ");
+  }
+
+  hymn::torch::RemoteModule<LinearKind> remote;
+  nn::Linear local;
+};
+
+/// Layers that are remote and layers that are averaged by turns: there the pass goes to another
+/// process and back twice, and what the averaged layers take and give has been copied.
+TEST(CudaDdpComparisonTest, test_ddp_dist_autograd_local_vs_remote_gpu) {
+  on_processes(trainers, [](Worker& worker) {
+    ::torch::manual_seed(static_cast<std::uint64_t>(worker.rank));
+    rpc::Agent& agent = worker.agent;
+    LayerPair first(agent, 10, 7);
+    LayerPair third(agent, 5, 3);
+    DistributedDataParallel second(nn::Linear(7, 5), worker.world.group());
+    DistributedDataParallel fourth(nn::Linear(3, 1), worker.world.new_group({0, 1, 2, 3}));
+    const at::Tensor inputs = at::rand({10, 10});
+    const auto moved = [](const at::Tensor& tensor) { return tensor.clone(); };
+    const auto loss = [&](auto& one, auto& other) {
+      return fourth(moved(other(moved(second(moved(one(inputs))))))).sum();
+    };
+    loss(first.local, third.local).backward();
+    const at::Tensor second_gradient = second.module()->weight.grad().clone();
+    const at::Tensor fourth_gradient = fourth.module()->weight.grad().clone();
+
+    const distributed::Context context(agent);
+    hymn::torch::backward(agent, context, {loss(first.remote, third.remote)});
+    const auto found = hymn::torch::get_gradients(context);
+    worker.world.group().barrier();
+    first.require_gradient(agent, context);
+    third.require_gradient(agent, context);
+    require_close(second_gradient, found.at(second.module()->weight), "second layer");
+    require_close(fourth_gradient, found.at(fourth.module()->weight), "fourth layer");
   });
 }
 

@@ -376,6 +376,21 @@ RANK_TEST(TorchDdp, JoinsWithUnevenInputs) {
   }
 }
 
+/// A table of 5 words, and what one sentence makes of it.
+RANK_TEST(SparseCollective, test_ddp_set_sparse_metadata) {
+  constexpr std::int64_t vocabulary = 5;
+  const nn::EmbeddingOptions options = nn::EmbeddingOptions(vocabulary, 10).sparse(true);
+  DistributedDataParallel ddp(nn::Embedding(options), world.group());
+  ddp.set_sparse_metadata({{"weight", at::arange(vocabulary)}});
+  const at::Tensor sentence = at::tensor({1, 0, 0, 0, 0, 0, 0, 0, 0}, at::kLong).view({3, 3});
+  ddp(sentence).sum().backward();
+  const at::Tensor gradient = ddp.module()->weight.grad();
+  EXPECT_TRUE(at::equal(gradient.indices(), at::arange(vocabulary).view({1, vocabulary})));
+  EXPECT_TRUE(
+      at::equal(gradient.values().select(1, 0), at::tensor({8.0f, 1.0f, 0.0f, 0.0f, 0.0f})));
+  EXPECT_THROW(ddp.set_sparse_metadata({{"weights", at::arange(vocabulary)}}), hymn::torch::Error);
+}
+
 RANK_TEST(TorchDdp, SparseGradients) {
   for (const bool is_view : {false, true}) {
     WordNet plain = same_on_all_ranks(WordNet());
