@@ -376,7 +376,7 @@ TEST(TcpFaults, WhoDoesNotKnowTheTokenIsRefused) {
 TEST(TcpFaults, NoiseEndsAConnectionAndNothingElse) {
   TcpScene scene(2);
   std::minstd_rand random(3);
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < 10; ++i) {
     const Stranger stranger(scene.net(1));
     ASSERT_TRUE(scene.until([&] { return scene.net(1).strangers() == 1; }));
     std::vector<std::byte> noise(88 + random() % 100);
