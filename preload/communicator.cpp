@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <utility>
+
+#include "preload/guard.hpp"
 
 namespace hymn::preload {
 namespace {
@@ -16,6 +19,14 @@ struct LastFound {
   std::uint64_t freed = 0;
 };
 constinit thread_local LastFound last_found{};
+
+// Those that the call has freed in which this thread is: an error handler may do so while the call
+// that it was called from still has to be recorded. At the end of MPI nothing waits for more.
+std::atomic<bool> waits_for_calls{false};
+std::vector<std::unique_ptr<Communicator>>& freed_here() {
+  static thread_local std::vector<std::unique_ptr<Communicator>> freed_here;
+  return freed_here;
+}
 
 }  // namespace
 
@@ -88,14 +99,20 @@ Reason Communicator::open(Groups& groups) {
 }
 
 Communicators::Communicators(Watch* watch) : watch_(watch) {
+  waits_for_calls = true;
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key_, nullptr);
 }
 
 int Communicators::forget(MPI_Comm, int, void* value, void*) {
   freed.fetch_add(1, std::memory_order_relaxed);
-  delete static_cast<Communicator*>(value);
+  std::unique_ptr<Communicator> ended(static_cast<Communicator*>(value));
+  if (!Inside::is_on() || !waits_for_calls.load(std::memory_order_relaxed)) return MPI_SUCCESS;
+  freed_here().push_back(std::move(ended));
+  Inside::at_end(end_freed);
   return MPI_SUCCESS;
 }
+
+void Communicators::end_freed() { std::exchange(freed_here(), {}).clear(); }
 
 Communicator* Communicators::find(MPI_Comm comm) {
   const std::uint64_t now = freed.load(std::memory_order_relaxed);
@@ -121,6 +138,7 @@ Communicator* Communicators::look(MPI_Comm comm) {
 }
 
 void Communicators::end() {
+  waits_for_calls = false;
   freed.fetch_add(1, std::memory_order_relaxed);
   if (key_ == MPI_KEYVAL_INVALID) return;
   for (const MPI_Comm comm : {MPI_COMM_WORLD, MPI_COMM_SELF}) {

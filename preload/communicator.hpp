@@ -92,6 +92,7 @@ class Communicators {
  private:
   Communicator* look(MPI_Comm comm);
   static int forget(MPI_Comm comm, int key, void* value, void* extra);
+  static void end_freed();
 
   Watch* watch_;
   int key_ = MPI_KEYVAL_INVALID;

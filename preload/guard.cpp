@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 namespace hymn::preload {
 namespace {
@@ -36,6 +37,9 @@ CodeRange find_hymn() {
 }  // namespace
 
 constinit thread_local int Inside::depth_ = 0;
+constinit thread_local void (*Inside::at_end_)() = nullptr;
+
+void Inside::end() { std::exchange(at_end_, nullptr)(); }
 
 bool is_hymn(const void* address) noexcept {
   static const CodeRange range = find_hymn();

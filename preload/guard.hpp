@@ -10,12 +10,20 @@ class Inside {
   Inside() noexcept { ++depth_; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
-  ~Inside() { --depth_; }
+  ~Inside() {
+    if (--depth_ == 0 && at_end_ != nullptr) [[unlikely]]
+      end();
+  }
 
   static bool is_on() noexcept { return depth_ != 0; }
+  /// Is called when the program's call, in which this thread is, has ended; one function for all.
+  static void at_end(void (*act)()) noexcept { at_end_ = act; }
 
  private:
+  static void end();
+
   constinit static thread_local int depth_;
+  constinit static thread_local void (*at_end_)();
 };
 
 /// Whether the code at this address is libhymn.so's: a program may use hymn itself, and hymn has

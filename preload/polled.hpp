@@ -13,7 +13,7 @@ namespace hymn::preload {
 class Polled {
  public:
   Polled& looking(int count, const MPI_Request* requests) {
-    fits_ = count > 0 && static_cast<std::size_t>(count) <= handles_.size();
+    fits_ = requests != nullptr && count > 0 && static_cast<std::size_t>(count) <= handles_.size();
     if (fits_) std::copy_n(requests, count, handles_.begin());
     return *this;
   }

@@ -16,3 +16,11 @@ extern "C" HYMN_API long long hymnPreloadCarried(const char* name) {
                                         .load());
   return -1;
 }
+
+/// How many requests of this process are recorded as being in flight; -1: nothing is recorded.
+extern "C" HYMN_API long long hymnPreloadOpenRequests() {
+  using namespace hymn::preload;
+  const Session* const session = Session::current();
+  if (session == nullptr || session->watch() == nullptr) return -1;
+  return static_cast<long long>(session->watch()->requests().count());
+}

@@ -42,7 +42,7 @@ class RecordedMessage : public RecordedCall {
   void end_one(const Message& message, int code);
   void start_again();
 
-  std::array<Message, 2> messages_;  // NOLINT: set as far as it is read
+  std::array<Message, 2> messages_{};
   std::size_t count_ = 0;
   Use use_ = Use::blocks;
   const MPI_Request* request_ = nullptr;

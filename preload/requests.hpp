@@ -36,6 +36,11 @@ class Requests {
 
   Added add(Open open);
   std::optional<Open> find(MPI_Request request) const;
+  /// How many are in flight.
+  std::size_t count() const {
+    const Lock lock(busy_, may_overlap_);
+    return count_;
+  }
   /// False: the handle is another's by now, or nobody's.
   bool remove(MPI_Request request, std::uint64_t record);
 

@@ -51,6 +51,7 @@ class Session {
 
   /// Null: nothing is recorded.
   Watch* watch() { return watch_ ? &*watch_ : nullptr; }
+  const Watch* watch() const { return watch_ ? &*watch_ : nullptr; }
   Types& types() { return types_; }
   Communicators& communicators() { return communicators_; }
   Counts& counts() { return counts_; }

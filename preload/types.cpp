@@ -135,11 +135,19 @@ TypeInfo Types::find(MPI_Datatype type) {
   return type == MPI_DATATYPE_NULL ? TypeInfo() : look(type);
 }
 
-TypeInfo Types::look(MPI_Datatype type) {
+// Null: not yet, or MPI refuses.
+const TypeInfo* Types::known(MPI_Datatype type) const {
   void* value = nullptr;
   int is_known = 0;
-  if (PMPI_Type_get_attr(type, key_, &value, &is_known) != MPI_SUCCESS) return {};
-  if (is_known != 0) return *static_cast<const TypeInfo*>(value);
+  if (PMPI_Type_get_attr(type, key_, &value, &is_known) != MPI_SUCCESS) return nullptr;
+  return is_known != 0 ? static_cast<const TypeInfo*>(value) : nullptr;
+}
+
+// What is known once stays: no thread has it taken away while it reads.
+TypeInfo Types::look(MPI_Datatype type) {
+  if (const TypeInfo* const info = known(type)) return *info;
+  const std::lock_guard lock(describing_);
+  if (const TypeInfo* const info = known(type)) return *info;
   auto info = std::make_unique<TypeInfo>(describe(type));
   const TypeInfo described = *info;
   // It may be committed later.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <unordered_map>
 
 #include "hymn/types.hpp"
@@ -46,8 +47,11 @@ class Types {
   bool is_flat(MPI_Datatype type);
   static int forget(MPI_Datatype type, int key, void* value, void* extra);
 
+  const TypeInfo* known(MPI_Datatype type) const;
+
   std::unordered_map<MPI_Datatype, TypeInfo> predefined_;
   int key_ = MPI_KEYVAL_INVALID;
+  std::mutex describing_{};  ///< two threads may meet a type at the same time
 };
 
 }  // namespace hymn::preload

@@ -38,7 +38,7 @@ struct RankProcess {
   std::int64_t host = 0;  ///< the lowest rank there
 };
 
-/// Thread-safe.
+/// Thread-safe, its requests where threads of the program may overlap.
 class Watch {
  public:
   Watch(const Config& config, int rank, std::vector<RankProcess> processes, std::uint64_t job,
@@ -46,6 +46,7 @@ class Watch {
 
   OutsideRecord& record() { return record_; }
   Requests& requests() { return requests_; }
+  const Requests& requests() const { return requests_; }
   PersistentRequests& persistent() { return persistent_; }
   /// A communicator is seen for the first time: where it is made, or else at its first call. Those
   /// of the same ranks are told apart by their order.

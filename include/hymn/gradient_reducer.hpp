@@ -139,10 +139,11 @@ class HYMN_API GradientReducer : public Joinable {
   /// type, or other sizes, than the parameter's.
   void ready(std::size_t parameter, const SparseView& gradient);
   /// The indices that this parameter's gradient can have entries at, from the next iteration on:
-  /// [sparse_dims x rows], as SparseOptions::declared. Then values alone travel, and the average
-  /// has an entry for each of them; nothing: indices travel again. Copied; the same on all ranks,
-  /// else the next finish() throws UsageError on all of them, as for entries elsewhere. UsageError
-  /// in the midst of an iteration, and for a parameter whose gradient is dense.
+  /// [sparse_dims x rows], in any order, each once. Then values alone travel, and the average has
+  /// an entry for each of them; nothing: indices travel again. Copied; the same on all ranks, else
+  /// the next finish() throws on all of them, as for entries elsewhere: UsageError, or AbortedError
+  /// where another rank has told of it first. UsageError in the midst of an iteration, for a
+  /// parameter that there is not, and for one whose gradient is dense.
   void set_sparse_metadata(std::size_t parameter, std::span<const std::int64_t> indices);
   /// Ends the iteration: waits until all is reduced, and puts the averages where the gradients
   /// were. Throws UsageError where parameters that take part were not ready; then this rank gives

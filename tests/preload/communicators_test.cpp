@@ -35,6 +35,26 @@ TEST(Communicators, ComeAndGo) {
   }
 }
 
+/// An error handler that frees the communicator in which the error was.
+MPI_Comm to_be_freed = MPI_COMM_NULL;
+void free_it(MPI_Comm*, int*, ...) { MPI_Comm_free(&to_be_freed); }
+
+TEST(Communicators, MayBeFreedByTheirErrorHandlers) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(free_it, &handler);
+  for (const bool is_carried : {false, true}) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &to_be_freed);
+    MPI_Comm_set_errhandler(to_be_freed, handler);
+    const MPI_Comm comm = to_be_freed;
+    if (is_carried) warm_up(comm);
+    int value = 0;
+    EXPECT_NE(MPI_Bcast(&value, 1, MPI_INT, size_of(comm), comm), MPI_SUCCESS);
+    EXPECT_EQ(to_be_freed, MPI_COMM_NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  MPI_Errhandler_free(&handler);
+}
+
 TEST(Communicators, SeveralAtOnce) {
   const int rank = rank_in(MPI_COMM_WORLD);
   std::vector<MPI_Comm> comms(6, MPI_COMM_NULL);

@@ -23,8 +23,12 @@ Handle handle(std::uintptr_t number) {
     return static_cast<Handle>(number);
 }
 
-TEST(Requests, AreFoundUntilTheyEnd) {
-  const auto table = std::make_unique<Requests>(true);
+/// Whether threads may overlap.
+class RequestTable : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Threads, RequestTable, testing::Bool());
+
+TEST_P(RequestTable, AreFoundUntilTheyEnd) {
+  const auto table = std::make_unique<Requests>(GetParam());
   EXPECT_FALSE(table->find(handle(64)).has_value());
   EXPECT_TRUE(table->add({handle(64), 0}).is_followed);
   ASSERT_TRUE(table->find(handle(64)).has_value());
@@ -34,8 +38,8 @@ TEST(Requests, AreFoundUntilTheyEnd) {
   EXPECT_FALSE(table->find(handle(64)).has_value());
 }
 
-TEST(Requests, AHandleThatComesAgainEndsWhatHadIt) {
-  const auto table = std::make_unique<Requests>(true);
+TEST_P(RequestTable, AHandleThatComesAgainEndsWhatHadIt) {
+  const auto table = std::make_unique<Requests>(GetParam());
   EXPECT_FALSE(table->add({handle(64), 7}).ended.has_value());
   const Requests::Added again = table->add({handle(64), 8});
   EXPECT_TRUE(again.is_followed);
@@ -47,8 +51,8 @@ TEST(Requests, AHandleThatComesAgainEndsWhatHadIt) {
   EXPECT_TRUE(table->remove(handle(64), 8));
 }
 
-TEST(Requests, KeepTheirGroupUntilTheyEnd) {
-  const auto table = std::make_unique<Requests>(true);
+TEST_P(RequestTable, KeepTheirGroupUntilTheyEnd) {
+  const auto table = std::make_unique<Requests>(GetParam());
   auto group = std::make_shared<WatchedGroup>();
   const std::weak_ptr<WatchedGroup> seen = group;
   table->add({handle(64), 1, std::move(group)});
@@ -58,8 +62,8 @@ TEST(Requests, KeepTheirGroupUntilTheyEnd) {
   EXPECT_TRUE(seen.expired());
 }
 
-TEST(Requests, WhatFindsNoPlaceIsNotFollowed) {
-  const auto table = std::make_unique<Requests>(true);
+TEST_P(RequestTable, WhatFindsNoPlaceIsNotFollowed) {
+  const auto table = std::make_unique<Requests>(GetParam());
   std::uintptr_t added = 0;
   while (added < 10000 && table->add({handle(64 * (added + 1)), added}).is_followed) ++added;
   EXPECT_GT(added, 256u);

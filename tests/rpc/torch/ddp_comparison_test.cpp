@@ -9,7 +9,7 @@ namespace {
 namespace nn = ::torch::nn;
 using hymn::torch::DistributedDataParallel;
 
-constexpr int trainers = 4;
+constexpr int trainer_count = 4;
 
 class PlainLinearImpl : public nn::Module {
  public:
@@ -31,10 +31,6 @@ const auto remote_gradient = rpc::register_function(
           .at(module.local_value()->parameters().front());
     });
 
-void require_close(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
-  require(a.sizes() == b.sizes() && at::allclose(a, b), what);
-}
-
 void compare(Worker& worker, DistributedDataParallel<nn::Linear>& ddp, const at::Tensor& input) {
   std::optional<hymn::torch::Gradients> found;
   {
@@ -52,7 +48,7 @@ void compare(Worker& worker, DistributedDataParallel<nn::Linear>& ddp, const at:
 }
 
 void run_comparison(bool is_uneven) {
-  on_processes(trainers, [&](Worker& worker) {
+  on_processes(trainer_count, [&](Worker& worker) {
     ::torch::manual_seed(static_cast<std::uint64_t>(worker.rank));
     DistributedDataParallel ddp(nn::Linear(2, 3), worker.world.group());
     const int inputs = is_uneven && worker.rank % 2 == 0 ? 3 : 1;
@@ -70,7 +66,7 @@ TEST(DdpComparisonTest, test_ddp_comparison) { run_comparison(false); }
 TEST(DdpComparisonTest, test_ddp_comparison_uneven_inputs) { run_comparison(true); }
 
 TEST(DdpComparisonTest, test_ddp_dist_autograd_sparse_grads) {
-  on_processes(trainers, [](Worker& worker) {
+  on_processes(trainer_count, [](Worker& worker) {
     ::torch::manual_seed(static_cast<std::uint64_t>(worker.rank));
     DistributedDataParallel ddp(nn::EmbeddingBag(nn::EmbeddingBagOptions(10, 3).sparse(true)),
                                 worker.world.group());
@@ -115,7 +111,7 @@ void compare_with_remote(Worker& worker, const std::string& device) {
 }
 
 TEST(DdpComparisonTest, test_ddp_dist_autograd_local_vs_remote) {
-  on_processes(trainers, [](Worker& worker) {
+  on_processes(trainer_count, [](Worker& worker) {
     ::torch::manual_seed(static_cast<std::uint64_t>(worker.rank));
     for (const char* device : {"worker0/cpu", "worker0"}) compare_with_remote(worker, device);
   });
@@ -142,7 +138,7 @@ struct LayerPair {
 /// Layers that are remote and layers that are averaged by turns: there the pass goes to another
 /// process and back twice, and what the averaged layers take and give has been copied.
 TEST(CudaDdpComparisonTest, test_ddp_dist_autograd_local_vs_remote_gpu) {
-  on_processes(trainers, [](Worker& worker) {
+  on_processes(trainer_count, [](Worker& worker) {
     ::torch::manual_seed(static_cast<std::uint64_t>(worker.rank));
     rpc::Agent& agent = worker.agent;
     LayerPair first(agent, 10, 7);

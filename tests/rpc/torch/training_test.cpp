@@ -24,10 +24,6 @@ const auto bounce = rpc::register_function("training.bounce", [](const at::Tenso
   return agent.rpc_sync(next, scale, input + 1) * 2;
 });
 
-void require_close(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
-  require(a.sizes() == b.sizes() && at::allclose(a, b, 1e-4, 1e-6), what);
-}
-
 /// Only one worker drives, the others serve.
 void on_first(int size, const std::function<void(rpc::Agent&)>& body) {
   on_processes(size, [&](Worker& worker) {
