@@ -37,7 +37,7 @@ CodeRange find_hymn() {
 }  // namespace
 
 constinit thread_local int Inside::depth_ = 0;
-constinit thread_local void (*Inside::at_end_)() = nullptr;
+constinit thread_local Inside::Act Inside::at_end_ = nullptr;
 
 void Inside::end() { std::exchange(at_end_, nullptr)(); }
 

@@ -7,6 +7,8 @@ namespace hymn::preload {
 /// for files for example, hymn's, or of functions of the program that MPI calls.
 class Inside {
  public:
+  using Act = void (*)();
+
   Inside() noexcept { ++depth_; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
@@ -17,13 +19,13 @@ class Inside {
 
   static bool is_on() noexcept { return depth_ != 0; }
   /// Is called when the program's call, in which this thread is, has ended; one function for all.
-  static void at_end(void (*act)()) noexcept { at_end_ = act; }
+  static void at_end(Act act) noexcept { at_end_ = act; }
 
  private:
   static void end();
 
   constinit static thread_local int depth_;
-  constinit static thread_local void (*at_end_)();
+  constinit static thread_local Act at_end_;
 };
 
 /// Whether the code at this address is libhymn.so's: a program may use hymn itself, and hymn has
