@@ -7,21 +7,10 @@
 
 namespace hymn {
 
-void MpiGate::take_turns() {
-  if (level_ != ThreadLevel::multiple) return;
-  const std::lock_guard lock(mutex_);
-  takes_turns_.store(true, std::memory_order_seq_cst);
-  wait_for_all();
-}
-
 bool MpiGate::close() {
-  state_.store(State::finalized, std::memory_order_seq_cst);
-  return wait_for_all();
-}
-
-bool MpiGate::wait_for_all() {
   // hymn's calls of MPI return at once, but for a few that another rank's fault can hold up.
   constexpr Duration longest_call = std::chrono::seconds(2);
+  state_.store(State::finalized, std::memory_order_seq_cst);
   Patience patience;
   patience.deadline = Deadline::after(longest_call);
   return PatientWait(patience).until(

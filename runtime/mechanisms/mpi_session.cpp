@@ -67,7 +67,6 @@ bool is_finalized() {
 // MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else: the last moment to
 // know.
 int close_gate(MPI_Comm, int, void*, void*) {
-  session().gate->take_turns();
   std::vector<Session::LastCall> last_calls;
   {
     const std::lock_guard lock(session().mutex);

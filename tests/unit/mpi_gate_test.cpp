@@ -97,36 +97,6 @@ TEST_P(MpiGateTest, TellsWhyItIsClosed) {
   EXPECT_THAT(refusal(), HasSubstr("made by fork()"));
 }
 
-TEST_P(MpiGateTest, LetsThreadsInByTurns) {
-  std::atomic<bool> in_turns{false};
-  std::atomic<bool> stops{false};
-  std::atomic<int> inside{0};
-  std::atomic<int> entries{0};
-  std::atomic<int> most{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 3; ++i)
-    threads.emplace_back([&] {
-      while (!stops) {
-        const bool counts = in_turns;
-        const MpiGate::Entry entry(gate);
-        const int now = ++inside;
-        if (counts && now > most) most = now;
-        ++entries;
-        std::this_thread::yield();
-        --inside;
-      }
-    });
-  while (entries < 1000) std::this_thread::yield();
-  gate.take_turns();
-  EXPECT_FALSE(gate.may_block());
-  in_turns = true;
-  const int before = entries;
-  while (entries < before + 1000) std::this_thread::yield();
-  stops = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(most, 1);
-}
-
 INSTANTIATE_TEST_SUITE_P(Levels, MpiGateTest,
                          ::testing::Values(ThreadLevel::serialized, ThreadLevel::multiple));
 
