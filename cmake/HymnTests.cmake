@@ -103,6 +103,15 @@ function(hymn_ignore_leaks test)
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=set:detect_leaks=0")
 endfunction()
 
+# hymn_take_cores(TEST): its ranks take all cores. One other test may run beside it where scripts/test-all
+# runs twice as many as there are cores, and one: most of these wait. They come first, else none would be left
+# to run beside them.
+function(hymn_take_cores test)
+  cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+  math(EXPR cores "2 * ${cores}")
+  set_tests_properties(${test} PROPERTIES PROCESSORS ${cores} COST 1000)
+endfunction()
+
 # hymn_run_test(NAME … PROGRAM … [ARGS …] [TIMEOUT 120] [LABELS unit] [ENVIRONMENT …])
 #
 # Runs the program once, as one process.
@@ -124,7 +133,7 @@ endfunction()
 #                   [ENVIRONMENT …] [WAITS] [LEAKS_ARE_SEEN_ELSEWHERE])
 #
 # Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These
-# run alone, for ranks that have to share their cores with other tests are slow; unless they mostly
+# run beside one other test at most, for ranks that have to share their cores are slow; unless they mostly
 # wait (WAITS), for limits to pass, for launchers and for MPI to begin and to end. One rank waits for
 # no other.
 #
@@ -156,7 +165,7 @@ function(hymn_run_mpi_test)
       hymn_ignore_leaks(${run})
     endif()
     if(NOT given_WAITS AND ranks GREATER 1)
-      set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
+      hymn_take_cores(${run})
     endif()
   endforeach()
 endfunction()
