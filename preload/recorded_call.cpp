@@ -59,9 +59,11 @@ void RecordedCall::end_open(const Requests::Open& open, CallState state) {
 }
 
 void RecordedCall::begin_outer() {
-  watch_->record().set_outer_call(call_names[index_of(call_)].data());
+  if (is_outer_) watch_->record().set_outer_call(call_names[index_of(call_)].data());
 }
 
-void RecordedCall::end_outer() { watch_->record().set_outer_call(nullptr); }
+void RecordedCall::end_outer() {
+  if (is_outer_) watch_->record().set_outer_call(nullptr);
+}
 
 }  // namespace hymn::preload

@@ -33,7 +33,7 @@ class RecordedCall {
   bool leaves_open(const MPI_Request* request, int code, std::uint64_t record,
                    const std::shared_ptr<WatchedGroup>& group);
   void end_open(const Requests::Open& open, CallState state);
-  /// It may wait for other ranks in a way of its own.
+  /// Of a call that may wait for other ranks in a way of its own; else nothing.
   void begin_outer();
   void end_outer();
 
@@ -41,6 +41,7 @@ class RecordedCall {
   Watch* const watch_;
   const Call call_;
   const void* const site_;
+  bool is_outer_ = false;  ///< it waits in a way of its own
 };
 
 CallSide side_of_mpi(std::size_t bytes, SideForm form, bool is_uneven, int ranks);

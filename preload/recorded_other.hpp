@@ -26,11 +26,9 @@ class RecordedOther : public RecordedCall {
     return *this;
   }
 
-  void start() {
-    if (is_outer_) begin_outer();
-  }
+  void start() { begin_outer(); }
   void end(int code) {
-    if (is_outer_) end_outer();
+    end_outer();
     if (code != MPI_SUCCESS) return;
     if (made_ != nullptr) session_.communicators().find(*made_);
     if (named_ != MPI_COMM_NULL) rename();
@@ -42,7 +40,6 @@ class RecordedOther : public RecordedCall {
     if (comm != nullptr) watch_->rename(comm->handle(), *comm->watched());
   }
 
-  bool is_outer_ = false;
   const MPI_Comm* made_ = nullptr;
   MPI_Comm named_ = MPI_COMM_NULL;
 };

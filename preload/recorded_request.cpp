@@ -47,8 +47,7 @@ RecordedRequest& RecordedRequest::some_of(const int* count, const int* indices) 
 
 RecordedRequest& RecordedRequest::waiting(int count, const MPI_Request* requests) {
   looking(count, requests);
-  if (first_) watch_->record().set_waited_for(first_->open.record);
-  for (const Watched& one : others_) watch_->record().set_waited_for(one.open.record);
+  for_all([this](const Watched& one) { watch_->record().set_waited_for(one.open.record); });
   return *this;
 }
 
@@ -59,11 +58,9 @@ RecordedRequest& RecordedRequest::blocking() {
 
 void RecordedRequest::end(int code) {
   const CallState state = state_of(code);
-  if (state == CallState::failed || flag_ == nullptr || *flag_ != 0) {
-    if (first_) end_one(*first_, state);
-    for (const Watched& one : others_) end_one(one, state);
-  }
-  if (is_outer_) end_outer();
+  if (state == CallState::failed || flag_ == nullptr || *flag_ != 0)
+    for_all([&](const Watched& one) { end_one(one, state); });
+  end_outer();
   if (freed_ != MPI_REQUEST_NULL && code == MPI_SUCCESS) watch_->persistent().remove(freed_);
 }
 

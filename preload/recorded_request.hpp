@@ -27,9 +27,7 @@ class RecordedRequest : public RecordedCall {
   /// It waits for some of them.
   RecordedRequest& blocking();
 
-  void start() {
-    if (is_outer_) begin_outer();
-  }
+  void start() { begin_outer(); }
   void end(int code);
 
  private:
@@ -38,6 +36,11 @@ class RecordedRequest : public RecordedCall {
     Requests::Open open{};
   };
 
+  template <class Act>
+  void for_all(Act act) const {
+    if (first_) act(*first_);
+    for (const Watched& one : others_) act(one);
+  }
   void watch(int index, MPI_Request request);
   bool has_ended(const Watched& one, CallState state) const;
   bool is_named(int index) const;
@@ -52,7 +55,6 @@ class RecordedRequest : public RecordedCall {
   MPI_Request freed_ = MPI_REQUEST_NULL;
   std::optional<Watched> first_{};  ///< most are alone
   std::vector<Watched> others_{};
-  bool is_outer_ = false;
 };
 
 }  // namespace hymn::preload

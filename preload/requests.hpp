@@ -48,7 +48,7 @@ class Requests {
   static constexpr std::size_t places = 4096;
   static constexpr std::size_t looks = 16;
 
-  /// Locked instructions would be half of what a call costs.
+  /// Nothing where threads do not overlap.
   class Lock {
    public:
     Lock(std::atomic_flag& flag, bool may_overlap) : flag_(may_overlap ? &flag : nullptr) {

@@ -118,10 +118,14 @@ void ReducerState::require_kind(std::size_t parameter, bool sparse, const char* 
                                         : "give it to ready(), and ask for sparse_gradient()"));
 }
 
-void ReducerState::hold_sync() {
+void ReducerState::require_idle(const char* what, const char* call) const {
   if (runs_)
-    throw UsageError("no_sync begins in the midst of an iteration",
-                     context("no_sync", "call finish() first"));
+    throw UsageError(fmt::format("{} in the midst of an iteration", what),
+                     context(call, "call finish() first"));
+}
+
+void ReducerState::hold_sync() {
+  require_idle("no_sync begins", "no_sync");
   ++holds_;
 }
 
@@ -129,9 +133,7 @@ void ReducerState::set_sparse_metadata(std::size_t parameter,
                                        std::span<const std::int64_t> indices) {
   constexpr const char* call = "set_sparse_metadata";
   require_kind(parameter, true, call);
-  if (runs_)
-    throw UsageError("indices are declared in the midst of an iteration",
-                     context(call, "call finish() first"));
+  require_idle("indices are declared", call);
   sparse_.declare(parameter, {indices.begin(), indices.end()});
 }
 

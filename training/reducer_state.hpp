@@ -45,6 +45,7 @@ class ReducerState {
  private:
   void broadcast_buffers();
   void require_parameter(std::size_t parameter, const char* call) const;
+  void require_idle(const char* what, const char* call) const;
   void require_kind(std::size_t parameter, bool sparse, const char* call) const;
   void note_ready(std::size_t parameter);
   ErrorContext context(const char* call, const char* remedy) const;

@@ -64,8 +64,13 @@ inline void on_processes(int size, const std::function<void(Worker&)>& body) {
 inline void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what);
 }
-inline void require_close(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
-  require(a.sizes() == b.sizes() && at::allclose(a, b, 1e-4, 1e-6), what);
+struct Tolerance {
+  double relative = 1e-5;
+  double absolute = 1e-8;
+};
+inline void require_close(const at::Tensor& a, const at::Tensor& b, const std::string& what,
+                          Tolerance within = {}) {
+  require(a.sizes() == b.sizes() && at::allclose(a, b, within.relative, within.absolute), what);
 }
 
 }  // namespace hymn::test
