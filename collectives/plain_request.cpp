@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "hymn/process_group.hpp"
+
 namespace hymn {
 namespace {
 
@@ -66,9 +68,19 @@ bool may_be_ignored(const Blocks<View>& side, DataType dtype) {
          (side.flat().data == nullptr || side.flat().dtype == dtype);
 }
 
+template <class View, class Other>
+bool is_plain_message(const Blocks<View>& own, const Blocks<Other>& other, int tag) {
+  return own.layout() == Layout::whole && other.layout() == Layout::none && is_plain(own.flat()) &&
+         is_own_type(own.flat().dtype) && tag >= 0 && tag <= ProcessGroup::max_tag;
+}
+
 }  // namespace
 
 bool is_plainly_right(const Request& request, GroupShape shape, int root) {
+  if (request.type == OpType::send)
+    return is_plain_message(request.inputs, request.outputs, request.tag);
+  if (request.type == OpType::recv)
+    return is_plain_message(request.outputs, request.inputs, request.tag);
   const Layouts usual = usual_layouts[static_cast<std::size_t>(request.type)];
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();

@@ -68,8 +68,7 @@ std::uint64_t RecordedMessage::start_one(const WatchedGroup& group,
   made.peer = message.peer;
   const CallSide whole = side_of_mpi(message.bytes, SideForm::whole, false, 1);
   (message.type == OpType::send ? made.input : made.output) = whole;
-  tag_place(made) =
-      message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag);
+  set_tag(made, message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag));
   return begin(made, group, use_ == Use::blocks);
 }
 

@@ -62,16 +62,6 @@ CallFacts facts_of(const CallRecord& call) {
   return facts;
 }
 
-void record_whole(CallRecord& record, const Call& call) {
-  record.coalesced = call.coalesced != 0;
-  record.given_blocks = call.in_given_blocks;
-  record.own_bundles = call.in_own_bundles;
-  // Their number is all that there is of them.
-  if (record.type == OpType::barrier)
-    record.input.buffers =
-        static_cast<std::uint16_t>(std::min<std::size_t>(call.coalesced, CallSide::most_buffers));
-}
-
 CallFacts facts_of(const Call& call) {
   const Request& request = *call.request;
   CallRecord record;

@@ -2,6 +2,7 @@
 // number that can be compared.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -39,7 +40,15 @@ CallFacts facts_of(const Request& request);
 bool fit(CallFacts one, CallFacts other);
 
 /// Sets in the record what `call` is as a whole; after the sides of the record.
-void record_whole(CallRecord& record, const Call& call);
+HYMN_INLINE void record_whole(CallRecord& record, const Call& call) {
+  record.coalesced = call.coalesced != 0;
+  record.given_blocks = call.in_given_blocks;
+  record.own_bundles = call.in_own_bundles;
+  // Their number is all that there is of them.
+  if (record.type == OpType::barrier)
+    record.input.buffers =
+        static_cast<std::uint16_t>(std::min<std::size_t>(call.coalesced, CallSide::most_buffers));
+}
 
 /// CallFacts::cut of buffers of so many elements, and in words: ": 5, 3".
 std::uint64_t cut_of(std::span<const std::uint64_t> counts);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/layout.hpp"
+#include "hymn/export.hpp"
 #include "hymn/request.hpp"
 
 namespace hymn {
@@ -63,41 +64,47 @@ constexpr bool has_own_sizes(const CallSide& side) {
   return side.layout == Layout::counted || (side.layout == Layout::list && !side.even);
 }
 
-/// What a record keeps of the blocks of a request.
+/// The shape of the one buffer of a side, or of its first.
 template <class View>
-CallSide side_of(const Blocks<View>& blocks) {
-  CallSide side;
-  side.layout = blocks.layout();
-  if (side.layout == Layout::none) return side;
-  side.dtype = blocks.dtype();
-  side.buffers = 1;
-  const auto views = blocks.views();
+HYMN_INLINE void set_shape(CallSide& side, const View& first) {
+  const auto shape = first.shape;
   if (side.layout != Layout::list) {
-    side.count = blocks.flat().count;
-  } else {
-    side.buffers =
-        static_cast<std::uint16_t>(std::min<std::size_t>(views.size(), CallSide::most_buffers));
-    for (const View& view : views) {
-      side.count += view.count;
-      side.even = side.even && view.count == views.front().count;
-    }
-    if (views.empty()) return side;
+    if (const std::uint64_t order = order_of(first); order != 0) return side.set_order(order);
   }
-  const auto shape = views.front().shape;
-  if (shape.size() < 2) return side;
-  if (side.layout != Layout::list) {
-    if (const std::uint64_t order = order_of(views.front()); order != 0) {
-      side.set_order(order);
-      return side;
-    }
-  }
-  if (shape.size() > 3) return side;
+  if (shape.size() > 3) return;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-  for (std::size_t i = 0; i + 1 < shape.size(); ++i) {
-    if (shape[i] < 1 || shape[i] > most) return side;
-    side.shape[i] = static_cast<std::uint32_t>(shape[i]);
-  }
+  const auto is_kept = [](std::int64_t size) { return size >= 1 && size <= most; };
+  if (!is_kept(shape[0]) || (shape.size() == 3 && !is_kept(shape[1]))) return;
+  side.shape[0] = static_cast<std::uint32_t>(shape[0]);
+  if (shape.size() == 3) side.shape[1] = static_cast<std::uint32_t>(shape[1]);
   side.dimensions = static_cast<std::uint8_t>(shape.size());
+}
+
+template <class View>
+CallSide side_of_list(const Blocks<View>& blocks) {
+  const auto views = blocks.views();
+  CallSide side{.dtype = blocks.dtype(), .layout = Layout::list};
+  side.buffers =
+      static_cast<std::uint16_t>(std::min<std::size_t>(views.size(), CallSide::most_buffers));
+  for (const View& view : views) {
+    side.count += view.count;
+    side.even = side.even && view.count == views.front().count;
+  }
+  if (!views.empty() && views.front().shape.size() >= 2) set_shape(side, views.front());
+  return side;
+}
+
+/// What a record keeps of the blocks of a request. Inside of its caller, as all that makes a record
+/// of a call: then nothing of that is put into memory but the record itself.
+template <class View>
+HYMN_INLINE CallSide side_of(const Blocks<View>& blocks) {
+  if (blocks.layout() == Layout::none) return {};
+  if (blocks.layout() == Layout::list) return side_of_list(blocks);
+  const View& view = blocks.flat();
+  CallSide side{
+      .count = view.count, .buffers = 1, .dtype = blocks.dtype(), .layout = blocks.layout()};
+  if (view.shape.size() >= 2) [[unlikely]]
+    set_shape(side, view);
   return side;
 }
 
@@ -155,8 +162,11 @@ struct CallRecord {
 };
 
 /// The tag of a message is kept where the side that it has not would have its shape.
-constexpr std::uint32_t& tag_place(CallRecord& call) {
-  return (call.type == OpType::send ? call.output : call.input).shape[0];
+constexpr void set_tag(CallRecord& call, std::uint32_t tag) {
+  if (call.type == OpType::send)
+    call.output.shape[0] = tag;
+  else
+    call.input.shape[0] = tag;
 }
 constexpr std::uint32_t tag_of(const CallRecord& call) {
   return has_tag(call.type) ? (call.type == OpType::send ? call.output : call.input).shape[0] : 0;

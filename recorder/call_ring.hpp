@@ -206,7 +206,7 @@ inline std::uint64_t CallRing::claim_alone() {
   return id;
 }
 
-inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
+HYMN_INLINE void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
   if (entry.version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: see claim()
@@ -224,24 +224,16 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   };
   // Release on every word: a reader that sees a new word also sees the odd version before it, and
   // so rejects what it read. On common processors these are plain stores.
-  const std::uint64_t words[] = {call.group_uid,
-                                 call.op_id,
-                                 call.sequence,
-                                 kinds,
-                                 call.input.count,
-                                 call.output.count,
-                                 form(call.input) | form(call.output) << 22 |
-                                     number(call.method) << 44 | number(call.shadowed) << 60 |
-                                     number(call.on_gpu) << 61 | number(call.coalesced) << 62 |
-                                     number(call.own_shapes) << 63,
-                                 shape(call.input),
-                                 shape(call.output),
-                                 number(call.timeout_ns),
-                                 call.created,
-                                 call.site};
-  static_assert(std::size(words) == word_count);
-  for (std::size_t i = 0; i < word_count; ++i)
-    entry.words[i].store(words[i], std::memory_order_release);
+  const auto put = [&entry](auto... words) {
+    static_assert(sizeof...(words) == word_count);
+    std::size_t place = 0;
+    (entry.words[place++].store(words, std::memory_order_release), ...);
+  };
+  put(call.group_uid, call.op_id, call.sequence, kinds, call.input.count, call.output.count,
+      form(call.input) | form(call.output) << 22 | number(call.method) << 44 |
+          number(call.shadowed) << 60 | number(call.on_gpu) << 61 | number(call.coalesced) << 62 |
+          number(call.own_shapes) << 63,
+      shape(call.input), shape(call.output), number(call.timeout_ns), call.created, call.site);
   entry.started.store(call.started == 0 ? round_of(id) : passed(call.created, call.started, id),
                       std::memory_order_release);
   entry.completed.store(round_of(id), std::memory_order_release);

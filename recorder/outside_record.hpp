@@ -18,7 +18,7 @@
 
 namespace hymn {
 
-/// As tag_place(): of a receive that takes messages of all tags.
+/// As tag_of(): of a receive that takes messages of all tags.
 inline constexpr std::uint32_t every_tag = 0xffffffff;
 
 /// Thread-safe, but for its end.

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "collectives/planner/peer_use.hpp"
 #include "collectives/reduce/reducer.hpp"
@@ -38,20 +37,26 @@ std::string where(const Request& request) {
 
 Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext context)
     : algorithms_(std::move(algorithms)), rules_(std::move(rules)), context_(std::move(context)) {
-  std::set<std::string> known;
+  const bool is_any_allowed = rules_.algo.text().empty();
   for (const auto& algorithm : algorithms_) {
     unsigned allowed = 0;
     for (const OpType type : all_op_types) {
       if (!algorithm->serves(type)) continue;
-      const std::string_view name = algorithm->model().name_for(type);
-      if (is_collective(type)) known.emplace(name);
-      if (rules_.algo.allows(type, name)) allowed |= 1u << static_cast<unsigned>(type);
+      if (is_any_allowed || rules_.algo.allows(type, algorithm->model().name_for(type)))
+        allowed |= 1u << static_cast<unsigned>(type);
     }
     allowed_.push_back(allowed);
   }
-  if (rules_.algo.text().empty()) return;
-  known.merge(names_of_this_build());
-  rules_.algo.check_names(known);
+  if (!is_any_allowed) rules_.algo.check_names(known_names());
+}
+
+std::set<std::string> Selector::known_names() const {
+  std::set<std::string> names = names_of_this_build();
+  for (const auto& algorithm : algorithms_)
+    for (const OpType type : all_op_types)
+      if (is_collective(type) && algorithm->serves(type))
+        names.emplace(algorithm->model().name_for(type));
+  return names;
 }
 
 // All that an answer may depend on, in the upper bits; 0 when there is too much to remember: given

@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "base/paths.hpp"
 #include "collectives/algorithm.hpp"
@@ -47,6 +49,8 @@ class Selector {
   std::size_t search(const Request& request) const;
   std::optional<std::size_t> search(const Request& request, Look look) const;
   Explanation explain(const Request& request, Look look) const;
+  /// Of algorithms, that a setting may name.
+  std::set<std::string> known_names() const;
   bool is_allowed(std::size_t index, OpType type) const;
   bool is_path_allowed(std::size_t index, Look look) const;
   Reproducibility promise(std::size_t index, const Request& request) const;

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 
 #include <array>
+#include <atomic>
+#include <string>
 
 #include "base/kernel_file.hpp"
 #include "base/kernel_namespace.hpp"
@@ -20,28 +22,59 @@ bool has_own_proc() {
                            std::to_string(getpid());
 }
 
+/// What a process is born with, which takes a dozen system calls to find out. Nobody who shares
+/// memory moves to other namespaces, or to another security label, later on.
+struct Birthright {
+  pid_t pid = 0;  ///< whose: a child made by fork() asks anew
+  bool has_own_proc = false;
+  std::string label;
+  std::uint64_t pid_namespace = 0;
+  std::uint64_t network_namespace = 0;
+  std::uint64_t user_namespace = 0;
+};
+
+Birthright find_birthright() {
+  const std::string text = kernel_file("/proc/self/attr/current").value_or("");
+  std::string_view left = text;
+  return {.pid = getpid(),
+          .has_own_proc = has_own_proc(),
+          .label = std::string(next_part(left, '\0')),
+          .pid_namespace = own_namespace("pid"),
+          .network_namespace = own_namespace("net"),
+          .user_namespace = own_namespace("user")};
+}
+
+/// What was found before stays until the process ends: another thread may be reading it.
+const Birthright& birthright_of_this_process() {
+  static std::atomic<const Birthright*> known = nullptr;
+  const Birthright* born = known.load();
+  if (born == nullptr || born->pid != getpid()) {
+    born = new Birthright(find_birthright());
+    known.store(born);
+  }
+  return *born;
+}
+
 // The kernel lets a process look into another that is the same user's, has no capability that it
 // lacks, may be dumped, and which no security module keeps apart from it (ptrace(2)).
-std::string rights_of_this_process() {
-  if (!has_own_proc() || prctl(PR_GET_DUMPABLE) != 1) return "";
+std::string rights_of_this_process(const Birthright& born) {
+  if (!born.has_own_proc || prctl(PR_GET_DUMPABLE) != 1) return "";
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> capabilities{};
   if (syscall(SYS_capget, &header, capabilities.data()) != 0) return "";
-  const std::string text = kernel_file("/proc/self/attr/current").value_or("");
-  std::string_view left = text;
-  const std::string_view label = next_part(left, '\0');
   return fmt::format("{} {} {} {} {}", geteuid(), getegid(), capabilities[0].permitted,
-                     capabilities[1].permitted, label);
+                     capabilities[1].permitted, born.label);
 }
 
 }  // namespace
 
 Credentials Credentials::of_this_process() {
-  return {.pid_namespace = own_namespace("pid"),
-          .network_namespace = own_namespace("net"),
-          .user_namespace = own_namespace("user"),
+  const Birthright& born = birthright_of_this_process();
+  return {.pid_namespace = born.pid_namespace,
+          .network_namespace = born.network_namespace,
+          .user_namespace = born.user_namespace,
           .user = geteuid(),
-          .rights = rights_of_this_process()};
+          .rights = rights_of_this_process(born)};
 }
 
 void Credentials::pack(Packer& packer) const {

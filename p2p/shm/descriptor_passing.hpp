@@ -17,9 +17,11 @@ struct Credentials {
   std::uint64_t user = 0;
   std::string rights;  ///< the rest: equal where each may look into the other; empty: nobody may
 
+  /// Cheap but for the first time in a process.
   static Credentials of_this_process();
   void pack(Packer& packer) const;
   static Credentials unpack(Unpacker& unpacker);
+  friend bool operator==(const Credentials&, const Credentials&) = default;
 };
 
 /// How a process gets at another's memory. Both come to the same answer.
@@ -36,6 +38,8 @@ class DescriptorListener {
   /// For pass_descriptor() on the other side.
   Bytes address() const;
   const Credentials& credentials() const { return credentials_; }
+  /// Whether it may be used again: what this process may do is as when it was opened.
+  bool is_current() const { return listener_ && credentials_ == Credentials::of_this_process(); }
   /// Waits for the memory of this key. Throws ResourceError when it has not come by then.
   Descriptor receive(const MemoryKey& key, Duration limit);
 

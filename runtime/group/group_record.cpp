@@ -50,7 +50,7 @@ void GroupRecord::fill(std::uint64_t record_id, const Request& request, const Ca
   made.output = side_of(request.outputs);
   if (call.coalesced != 0) [[unlikely]]
     record_whole(made, call);
-  if (has_tag(request.type)) tag_place(made) = static_cast<std::uint32_t>(request.tag);
+  if (has_tag(request.type)) set_tag(made, static_cast<std::uint32_t>(request.tag));
   made.timeout_ns = recorded_timeout(note.limit);
   made.created = note.started != 0 ? note.started : time_stamp();
   if (note.started != 0) {

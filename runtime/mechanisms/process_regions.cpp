@@ -10,8 +10,14 @@ constexpr Duration longest_descriptor_passing = std::chrono::seconds(10);
 
 }  // namespace
 
+std::unique_ptr<DescriptorListener> ProcessRegions::take_spare() {
+  const std::lock_guard lock(mutex_);
+  return std::move(spare_);
+}
+
 Bytes ProcessRegions::open_listener(std::uint64_t uid) {
-  auto listener = DescriptorListener::open();
+  auto listener = take_spare();
+  if (!listener || !listener->is_current()) listener = DescriptorListener::open();
   Bytes address = listener->address();
   std::lock_guard lock(mutex_);
   coming_[uid].listener = std::move(listener);
@@ -46,7 +52,11 @@ std::unique_ptr<SharedRegion> ProcessRegions::join(std::uint64_t uid,
 
 void ProcessRegions::settled(std::uint64_t uid) {
   std::lock_guard lock(mutex_);
-  coming_.erase(uid);
+  const auto found = coming_.find(uid);
+  if (found == coming_.end()) return;
+  // What may still come through it, of a group that was given up, is told apart by its key.
+  spare_ = std::move(found->second.listener);
+  coming_.erase(found);
 }
 
 }  // namespace hymn

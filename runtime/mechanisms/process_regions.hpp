@@ -24,8 +24,11 @@ class ProcessRegions final : public RegionSource {
     std::unique_ptr<DescriptorListener> listener;
     std::unique_ptr<RegionMaker> maker;  ///< on the lowest member
   };
+  std::unique_ptr<DescriptorListener> take_spare();
+
   std::mutex mutex_;
   std::map<std::uint64_t, Coming> coming_;
+  std::unique_ptr<DescriptorListener> spare_;  ///< of a group that has settled
 };
 
 }  // namespace hymn

@@ -8,6 +8,7 @@
 
 #include "collectives/validate.hpp"
 #include "hymn/error.hpp"
+#include "hymn/process_group.hpp"
 
 namespace hymn::test {
 namespace {
@@ -28,7 +29,7 @@ bool is_right(const Request& request, int root) {
   return true;
 }
 
-/// Every collective but barrier on these two buffers, and on the output alone.
+/// Every collective but barrier on these two buffers, and on the output alone; and messages.
 std::vector<Request> requests_on(ConstBufferView in, BufferView out) {
   const auto parts = [](auto view) { return Blocks<decltype(view)>::equal(view); };
   return {Request::all_reduce(in, out),
@@ -38,7 +39,11 @@ std::vector<Request> requests_on(ConstBufferView in, BufferView out) {
           Request::scatter(parts(in), out, 0),
           Request::all_gather(in, parts(out)),
           Request::reduce_scatter(parts(in), out),
-          Request::all_to_all(parts(in), parts(out))};
+          Request::all_to_all(parts(in), parts(out)),
+          Request::send(in, 2),
+          Request::send(in, 2, ProcessGroup::max_tag + 1),
+          Request::recv(out, 2, ProcessGroup::max_tag),
+          Request::recv(out, any_source, -1)};
 }
 
 /// The same buffer, but for one thing.
@@ -87,6 +92,8 @@ TEST(PlainRequest, CoversTheUsualCalls) {
              Request::scatter(InputBlocks::equal(elements(0, 6)), elements(6, 2), 0),
              Request::all_gather(elements(0, 2), OutputBlocks::equal(elements(2, 6))),
              Request::reduce_scatter(InputBlocks::equal(elements(0, 6)), elements(6, 2)),
+             Request::send(elements(0, 6), 2, 5),
+             Request::recv(elements(0, 6), 2, 5),
          })
       EXPECT_TRUE(is_plainly_right(request, shape, root)) << to_string(request.type);
 }
