@@ -76,18 +76,21 @@ std::uint64_t GroupRecord::add_refused(const Request& request, const void* site,
 
 void GroupRecord::enqueue(const WorkState& work) {
   std::lock_guard lock(mutex_);
-  ordered_.insert(ordered_.end(), work.name().sequence);
+  const std::uint64_t sequence = work.name().sequence;
+  ordered_.insert(std::ranges::upper_bound(ordered_, sequence), sequence);
   ordered_count_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 bool GroupRecord::is_next(const WorkState& work) const {
   std::lock_guard lock(mutex_);
-  return ordered_.empty() || *ordered_.begin() == work.name().sequence;
+  return ordered_.empty() || ordered_.front() == work.name().sequence;
 }
 
 void GroupRecord::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
-  if (ordered_.erase(work.name().sequence) == 0) return;
+  const auto place = std::ranges::find(ordered_, work.name().sequence);
+  if (place == ordered_.end()) return;
+  ordered_.erase(place);
   if (well)
     completed_works_ = std::max(completed_works_, work.name().sequence);
   else
@@ -105,7 +108,7 @@ void GroupRecord::note_completed_early(std::uint64_t sequence) {
 
 void GroupRecord::store_completed() {
   std::uint64_t completed = std::max(completed_early_, completed_works_);
-  if (!ordered_.empty()) completed = std::min(completed, *ordered_.begin() - 1);
+  if (!ordered_.empty()) completed = std::min(completed, ordered_.front() - 1);
   if (completed > line_->completed.load(std::memory_order_relaxed))
     line_->completed.store(completed, std::memory_order_release);
 }

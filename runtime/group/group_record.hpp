@@ -2,8 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <mutex>
-#include <set>
 
 #include "collectives/algorithm.hpp"
 #include "hymn/process_group.hpp"
@@ -90,7 +90,7 @@ class GroupRecord {
   // Those in flight; stays above 0 when one has failed, for no later one completes the count.
   std::atomic<std::size_t> ordered_count_{0};
   mutable std::mutex mutex_;           // guards what follows
-  std::set<std::uint64_t> ordered_;    // sequence numbers of the works in flight
+  std::deque<std::uint64_t> ordered_;  // sequence numbers of the works in flight
   std::uint64_t completed_early_ = 0;  // of the blocking ones, before what was in flight
   std::uint64_t completed_works_ = 0;
   bool one_has_failed_ = false;

@@ -8,6 +8,7 @@
 #include "base/waiter.hpp"
 #include "collectives/plain_request.hpp"
 #include "collectives/validate.hpp"
+#include "runtime/group/blocked_call.hpp"
 #include "runtime/group/call_title.hpp"
 #include "runtime/group/observed.hpp"
 #include "runtime/group/work_starter.hpp"
@@ -217,7 +218,7 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
       operation.start();
       // While what it sent is on its way.
       record_.fill(record_id, request, call, &algorithm, note);
-      if (operation.step() || !drive(operation, note.limit, call))
+      if (operation.step() || !drive(operation, note.limit, SingleCall(call)))
         if (note.started == 0) ended = CallRing::Ended::at_once;
       if (health_.may_take_wrongly(request.type)) [[unlikely]]
         std::rethrow_exception(health_.aborted_error(title_of(call)));
@@ -226,7 +227,9 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
     // It may have failed before there was time for it; a second time changes nothing.
     record_.fill(record_id, request, call, &algorithm, note);
     ring.set_ended(record_id, CallState::failed, true);
-    give_up(*storage.get(), call, watched);
+    const auto error = given_up(*storage.get(), pending_of(call));
+    if (watched.is_on) watch_.note_ended(call, watched, error);
+    std::rethrow_exception(error);
   }
   ring.set_ended(record_id, CallState::completed, true, ended);
   if (is_collective(request.type)) record_.note_completed(call.sequence);
@@ -245,7 +248,7 @@ Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call, Algo
   }
 }
 
-bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
+bool GroupState::drive(Operation& operation, Timeout limit, const BlockedCall& call) {
   const Clock& clock = world_->clock();
   ProgressEngine& engine = *world_->engine;
   Waiter waiter(engine.oversubscription(), operation.can_park());
@@ -260,7 +263,7 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   const auto step = [&] { return is_done = operation.step(); };
   for (unsigned turn = 1;; ++turn) {
     if (!health_.is_sound()) [[unlikely]] {
-      if (auto error = health_.hopeless(pending_of(call), step)) std::rethrow_exception(error);
+      if (auto error = call.hopeless(health_, step)) std::rethrow_exception(error);
       if (is_done) return true;
     }
     if (turn == first_look) {
@@ -272,17 +275,19 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       others.take(now);
       if (deadline.expired(now)) {
         if (step()) return true;
-        std::rethrow_exception(inquiry_.timeout_error(pending_of(call), now - began, limit));
+        std::rethrow_exception(inquiry_.timeout_error(call.pending(), now - began, limit));
       }
       if (!world_->life.is_open()) [[unlikely]] {
-        if (auto error = health_.hopeless(pending_of(call), step)) std::rethrow_exception(error);
+        if (auto error = call.hopeless(health_, step)) std::rethrow_exception(error);
         return true;
       }
-      if (turn > first_look && is_collective(call.request->type))
+      if (turn > first_look && is_collective(call.type()))
         if (auto error = agreement_.look_for_other_calls(began, now)) std::rethrow_exception(error);
     }
     const bool parks = engine.is_idle() && waiter.is_sleepy() && operation.can_park();
-    const bool all_stepped = engine.is_idle() || engine.step_some();
+    RoundTime time(turn % turns_between_polls == 0 || waiter.is_sleepy() ? RoundTime::Look::yes
+                                                                         : RoundTime::Look::no);
+    const bool all_stepped = engine.is_idle() || engine.step_some(time);
     if (!parks && (all_stepped || !waiter.is_sleepy()))
       waiter.pause([&operation] { return operation.awaited(); });
     if (parks ? operation.park(others.shortened(waiter.next_park())) : operation.step())
@@ -290,13 +295,15 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   }
 }
 
-void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
+std::exception_ptr GroupState::given_up(Operation& operation, const PendingOp& op) {
+  const std::string title = title_of(op);
   // What it has failed of may have been meant for a receive before it, which was given up.
-  const bool is_own = !health_.is_aborted() || !health_.may_take_wrongly(call.request->type);
-  std::exception_ptr error = is_own ? health_.explained(std::current_exception(), title_of(call))
-                                    : health_.aborted_error(title_of(call));
-  const GroupFailure failure = health_.describe_failure(error, title_of(call));
-  const bool concerns_all = is_collective(call.request->type) || health_.has_failed_members();
+  const OpType awaiting = op.type == OpType::batch ? OpType::recv : op.type;
+  const bool is_own = !health_.is_aborted() || !health_.may_take_wrongly(awaiting);
+  std::exception_ptr error =
+      is_own ? health_.explained(std::current_exception(), title) : health_.aborted_error(title);
+  const GroupFailure failure = health_.describe_failure(error, title);
+  const bool concerns_all = is_collective(op.type) || health_.has_failed_members();
   // Before anything is taken back: what comes then must be nobody else's.
   if (concerns_all) health_.abort(failure);
   if (health_.is_aborted()) health_.note_given_up();
@@ -308,9 +315,7 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
   else
     health_.note_failed_message(failure);
   works_.end_given_up();
-  error = with_context(error, members_.context(title_of(call)));
-  if (watched.is_on) watch_.note_ended(call, watched, error);
-  std::rethrow_exception(error);
+  return with_context(error, members_.context(title));
 }
 
 Explanation GroupState::explain(const Request& given) const {

@@ -20,6 +20,8 @@
 
 namespace hymn::detail {
 
+class BlockedCall;
+
 /// A timeout that is read on every call and may be changed by another thread.
 class AtomicTimeout {
  public:
@@ -88,6 +90,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
  private:
   friend class MessageProbe;
+  friend class PairCall;
   friend class PreparedState;
   friend class WorkStarter;
 
@@ -110,9 +113,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// By `algorithm`, or where that is null by the one that is chosen now.
   Algorithm& prepare(OperationStorage& storage, const Call& call, Algorithm* algorithm = nullptr);
   /// Until it has completed. Returns whether that may have taken more than some microseconds.
-  bool drive(Operation& operation, Timeout limit, const Call& call);
-  /// In a catch block: gives up the operation, and the group where that must be, and throws on.
-  [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
+  bool drive(Operation& operation, Timeout limit, const BlockedCall& call);
+  /// In a catch block: gives up the operation, and the group where that must be. Returns the error
+  /// to be thrown.
+  std::exception_ptr given_up(Operation& operation, const PendingOp& op);
 
   std::shared_ptr<WorldContext> world_;
   GroupOptions options_;

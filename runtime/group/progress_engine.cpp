@@ -81,9 +81,9 @@ bool ProgressEngine::is_drained() {
   return !has_works() && abandoned_operations_.empty();
 }
 
-bool ProgressEngine::step_some() {
+bool ProgressEngine::step_some(detail::RoundTime& time) {
   if (is_idle()) return true;
-  if (!works_->step_some()) return false;
+  if (!works_->step_some(time)) return false;
   if (may_drive_()) forget_done_abandoned();
   return true;
 }

@@ -15,6 +15,7 @@
 #include "base/oversubscription.hpp"
 #include "collectives/operation.hpp"
 #include "runtime/group/gone_members.hpp"
+#include "runtime/group/round_time.hpp"
 #include "runtime/group/works_in_flight.hpp"
 #include "topology/cpu_set.hpp"
 
@@ -48,7 +49,11 @@ class ProgressEngine {
   const std::shared_ptr<UnsentMail>& mail() const { return works_->mail(); }
   /// As WorksInFlight::step_some(): before it returns true the caller may give its core away, but
   /// not sleep.
-  bool step_some();
+  bool step_some(detail::RoundTime& time);
+  bool step_some() {
+    detail::RoundTime time;
+    return step_some(time);
+  }
   void step_all() { works_->step_all(); }
   /// Steps until nothing in flight has peers that wait for its steps: to be called before this
   /// thread blocks elsewhere.

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "p2p/copy_bytes.hpp"
+#include "runtime/group/pair_call.hpp"
 #include "runtime/group/work_starter.hpp"
 
 namespace hymn::detail {
@@ -30,6 +31,9 @@ Work SendRecv::start(const P2POp& send, const P2POp& recv) const {
 }
 
 RecvStatus SendRecv::run(const P2POp& send, const P2POp& recv) const {
+  if (const auto received =
+          PairCall(group_, options_, site_of(options_, site_)).try_run(recv.request, send.request))
+    return *received;
   Work work = start(send, recv);
   return options_.stream != nullptr ? RecvStatus{} : received_by(work);
 }

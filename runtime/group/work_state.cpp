@@ -50,7 +50,7 @@ void WorkState::start() {
   }
 }
 
-bool WorkState::step(long nanoseconds) {
+bool WorkState::step(long nanoseconds, RoundTime& time) {
   if (is_completed()) return true;
   {
     std::unique_lock lock(step_mutex_, std::defer_lock);
@@ -60,13 +60,13 @@ bool WorkState::step(long nanoseconds) {
     else if (!lock.try_lock())
       return is_completed();
     if (has_ended()) return is_completed();
-    if (!advance(nanoseconds)) return false;
+    if (!advance(nanoseconds, time)) return false;
   }
   conclude();
   return true;
 }
 
-bool WorkState::advance(long nanoseconds) {
+bool WorkState::advance(long nanoseconds, RoundTime& time) {
   waiters_.note_step();
   // Asked before the step, so that what had completed before the abort counts.
   const bool was_aborted = group_->health().is_aborted();
@@ -83,8 +83,8 @@ bool WorkState::advance(long nanoseconds) {
     }
   }
   // While somebody waits with a limit of their own, the operation's own is not looked at.
-  if (waiters_.have_limits()) return false;
-  const TimePoint now = group_->world().clock().now();
+  if (!time.looks() || waiters_.have_limits()) return false;
+  const TimePoint now = time.now(group_->world().clock());
   if (!deadline_.expired(now)) {
     auto error =
         name_.is_ordered() ? group_->agreement().look_for_other_calls(started_, now) : nullptr;
@@ -163,7 +163,8 @@ bool WorkState::abandon(const std::string& reason) {
 
 bool WorkState::end_given_up() {
   const std::lock_guard lock(step_mutex_);
-  return has_ended() ? is_untold() : advance(0);
+  RoundTime time;
+  return has_ended() ? is_untold() : advance(0, time);
 }
 
 void WorkState::conclude() {

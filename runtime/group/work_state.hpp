@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hymn/process_group.hpp"
+#include "runtime/group/round_time.hpp"
 #include "runtime/group/work_parts.hpp"
 #include "runtime/group/work_waiters.hpp"
 
@@ -45,7 +46,11 @@ class WorkState {
   /// One step; true when it has completed, successfully or not. Does nothing when another thread is
   /// at it. Where its parts can park, and nothing can be done, it may sleep for up to
   /// `nanoseconds`.
-  bool step(long nanoseconds = 0);
+  bool step(long nanoseconds, RoundTime& time);
+  bool step() {
+    RoundTime time;
+    return step(0, time);
+  }
   bool is_completed() const {
     const Ended ended = ended_.load(std::memory_order_acquire);
     return ended == Ended::well || ended == Ended::badly;
@@ -92,7 +97,7 @@ class WorkState {
   enum class Ended : unsigned char { no, well, failed, badly };
 
   /// Under the step lock: true when it has ended now.
-  bool advance(long nanoseconds);
+  bool advance(long nanoseconds, RoundTime& time);
   /// Takes a step: true when that has ended it, successfully or not.
   bool try_to_end(long nanoseconds);
   void fail(std::exception_ptr error);

@@ -38,15 +38,16 @@ void WorkWait::wait(Timeout timeout) {
       [[unlikely]]
     observer->waits(work_.observed_as());
   require_driver();
-  const TimePoint began = world_.clock().now();
+  GroupWatch& watch = work_.group().watch();
+  const bool is_timed = timeout.is_set() || watch.is_watched();
+  const TimePoint began = is_timed ? world_.clock().now() : TimePoint{};
   const bool has_waited = !work_.is_completed();
   if (has_waited) work_.waiters_.add();
   if (timeout.is_set()) work_.waiters_.add_limit();
   const bool expired = !wait_until(Deadline::after(timeout, began));
   if (timeout.is_set()) work_.waiters_.remove_limit();
   if (has_waited) work_.waiters_.remove(work_.is_completed());
-  GroupWatch& watch = work_.group().watch();
-  if (watch.is_watched()) [[unlikely]]
+  if (is_timed && watch.is_watched()) [[unlikely]]
     watch.note_waited(work_, world_.clock().now() - began);
   if (expired) expire(world_.clock().now() - began, timeout);
   if (const auto error = work_.error()) std::rethrow_exception(error);
@@ -54,17 +55,24 @@ void WorkWait::wait(Timeout timeout) {
 
 bool WorkWait::wait_until(Deadline deadline) {
   ProgressEngine& engine = *world_.engine;
+  // As in a blocking call: most waits are over sooner.
+  constexpr unsigned first_look = 16;
+  RoundTime at_once(RoundTime::Look::no);
   // Of several parts all but one may be over after a step, and that one can park.
-  if (may_step()) work_.step();
+  if (may_step()) work_.step(0, at_once);
   Waiter waiter(engine.oversubscription(), work_.parts().can_park());
-  while (!work_.is_completed()) {
+  for (unsigned turn = 1; !work_.is_completed(); ++turn) {
+    RoundTime time(turn >= first_look || waiter.is_sleepy() ? RoundTime::Look::yes
+                                                            : RoundTime::Look::no);
     // With nothing else to move forward it may sleep until a peer has done something.
     const bool parks = waiter.is_sleepy() && work_.parts().can_park() && engine.has_one() &&
                        !engine.has_own_thread();
-    if (may_step() && work_.step(parks ? waiter.next_park() : 0)) break;
-    const bool all_stepped = parks || engine.has_one() || engine.step_some();
+    if (may_step() && work_.step(parks ? waiter.next_park() : 0, time)) break;
+    const bool all_stepped = parks || engine.has_one() || engine.step_some(time);
     if (work_.is_completed()) break;
-    if (deadline.expired(world_.clock().now()) && !(may_step() && work_.step())) return false;
+    if (time.looks() && !deadline.is_never() && deadline.expired(time.now(world_.clock())) &&
+        !(may_step() && work_.step()))
+      return false;
     if (!parks && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
   }
   return true;

@@ -14,8 +14,9 @@
 namespace hymn {
 
 namespace detail {
+class RoundTime;
 class WorkState;
-}
+}  // namespace detail
 
 /// Thread-safe.
 class WorksInFlight {
@@ -48,7 +49,7 @@ class WorksInFlight {
   /// One step for some of those that the calling thread may move, in turn, so that whoever waits
   /// for one of very many soon looks at that one again. True when all have had their turn. Never
   /// throws: failures go to the works themselves.
-  bool step_some();
+  bool step_some(detail::RoundTime& time);
   /// One step for all, and for the mail.
   void step_all();
 
@@ -61,12 +62,14 @@ class WorksInFlight {
   }
 
  private:
+  static constexpr std::size_t most_spare = 64;
   /// Up to `most` of those turn it is; half of them rather those that can end next.
-  bool step_turns(std::size_t most, bool from_next_to_end);
+  bool step_turns(std::size_t most, bool from_next_to_end, detail::RoundTime& time);
 
   const std::shared_ptr<UnsentMail> mail_ = std::make_shared<UnsentMail>();
   mutable std::mutex mutex_;
   Works works_;                          // the oldest first
+  Works spare_;                          // empty places, so that few are made anew
   Works::iterator turn_ = works_.end();  // whose it is
   // Behind the one that was last to end. Collectives end in the order of their start, so that of
   // very many most cannot end yet: what is here can.
