@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <string>
 
 #include "base/kernel_file.hpp"
@@ -25,7 +26,8 @@ bool has_own_proc() {
 /// What a process is born with, which takes a dozen system calls to find out. Nobody who shares
 /// memory moves to other namespaces, or to another security label, later on.
 struct Birthright {
-  pid_t pid = 0;  ///< whose: a child made by fork() asks anew
+  pid_t pid = 0;                       ///< whose: a child made by fork() asks anew
+  const Birthright* before = nullptr;  ///< the parent's, which another thread may be reading
   bool has_own_proc = false;
   std::string label;
   std::uint64_t pid_namespace = 0;
@@ -44,13 +46,13 @@ Birthright find_birthright() {
           .user_namespace = own_namespace("user")};
 }
 
-/// What was found before stays until the process ends: another thread may be reading it.
 const Birthright& birthright_of_this_process() {
   static std::atomic<const Birthright*> known = nullptr;
   const Birthright* born = known.load();
-  if (born == nullptr || born->pid != getpid()) {
-    born = new Birthright(find_birthright());
-    known.store(born);
+  while (born == nullptr || born->pid != getpid()) {
+    auto found = std::make_unique<Birthright>(find_birthright());
+    found->before = born;
+    if (known.compare_exchange_strong(born, found.get())) return *found.release();
   }
   return *born;
 }

@@ -96,6 +96,11 @@ Bytes DescriptorListener::address() const {
   return packer.packed();
 }
 
+bool DescriptorListener::is_reusable() const {
+  pollfd waiting{listener_.number(), POLLIN, 0};
+  return listener_ && poll(&waiting, 1, 0) == 0 && credentials_ == Credentials::of_this_process();
+}
+
 // Nothing when nobody came, or the wrong one.
 Descriptor DescriptorListener::take_one(TimePoint end) {
   if (!wait_for(listener_, end)) return {};

@@ -38,8 +38,9 @@ class DescriptorListener {
   /// For pass_descriptor() on the other side.
   Bytes address() const;
   const Credentials& credentials() const { return credentials_; }
-  /// Whether it may be used again: what this process may do is as when it was opened.
-  bool is_current() const { return listener_ && credentials_ == Credentials::of_this_process(); }
+  /// Whether it may be used again: nothing waits in it, which would be kept for as long, and what
+  /// this process may do is as when it was opened.
+  bool is_reusable() const;
   /// Waits for the memory of this key. Throws ResourceError when it has not come by then.
   Descriptor receive(const MemoryKey& key, Duration limit);
 

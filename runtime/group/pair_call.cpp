@@ -30,22 +30,37 @@ class AbandonedPair final : public AbandonedOperation {
 // --- The two operations as one ---
 
 void PairOperation::start() {
-  for (PairPart& part : parts_) part.storage.get()->start();
+  for (PairPart& part : parts_) {
+    part.is_started = true;  // it may have shown peers something when it fails here
+    part.storage.get()->start();
+  }
 }
 
-bool PairOperation::step() {
-  bool are_done = true;
-  for (PairPart& part : parts_) {
-    part.is_done = part.is_done || part.storage.get()->step();
-    are_done = are_done && part.is_done;
-  }
-  return are_done;
-}
+bool PairOperation::step() { return park(0); }
 
 bool PairOperation::park(long nanoseconds) {
   for (PairPart& part : parts_)
-    if (!part.is_done) part.is_done = part.storage.get()->park(nanoseconds);
+    if (!part.is_done) step_one(part, nanoseconds);
+  ended_ = CallRing::Ended::now;
   return parts_[0].is_done && parts_[1].is_done;
+}
+
+// As WorkParts does it.
+void PairOperation::step_one(PairPart& part, long nanoseconds) {
+  const GroupHealth& health = group_.health();
+  const OpType type = part.call.request->type;
+  if (health.may_take_wrongly(type)) return;
+  bool is_done = false;
+  try {
+    Operation& operation = *part.storage.get();
+    is_done = nanoseconds > 0 ? operation.park(nanoseconds) : operation.step();
+  } catch (...) {
+    // What it has failed of may be another's, too; it is given up with the group.
+    if (!health.may_take_wrongly(type)) throw;
+  }
+  part.is_done = is_done && !health.may_take_wrongly(type);
+  if (part.is_done)
+    group_.world().ring().set_ended(part.record_id, CallState::completed, true, ended_);
 }
 
 bool PairOperation::can_park() const {
@@ -67,7 +82,7 @@ Awaited PairOperation::awaited() const {
 std::unique_ptr<AbandonedOperation> PairOperation::abandon(const std::string& reason) noexcept {
   std::unique_ptr<AbandonedOperation> left;
   for (PairPart& part : parts_) {
-    if (std::exchange(part.is_done, true)) continue;
+    if (!part.is_started || std::exchange(part.is_done, true)) continue;
     auto abandoned = part.storage.get()->abandon(reason);
     if (left && abandoned)
       left = std::make_unique<AbandonedPair>(std::move(left), std::move(abandoned));
@@ -93,7 +108,8 @@ std::exception_ptr PairCall::hopeless(const GroupHealth& health,
                                       const std::function<bool()>& step) const {
   for (const PairPart& part : parts_) {
     if (part.is_done) continue;
-    if (auto error = health.hopeless(pending_of(part.call), step)) return error;
+    const auto step_it = [&] { return step() || part.is_done; };
+    if (auto error = health.hopeless(pending_of(part.call), step_it)) return error;
   }
   return nullptr;
 }
@@ -102,7 +118,7 @@ bool PairCall::is_plain(const Request& recv, const Request& send) const {
   const GroupShape shape = group_.members_.shape();
   const WorldContext& world = *group_.world_;
   if (options_.stream != nullptr || !group_.members_.is_member() ||
-      group_.works_.scopes().are_open() || !group_.health_.is_sound() ||
+      group_.works_.scopes().are_open() || !group_.health_.is_sound() || !world.engine->is_idle() ||
       group_.watch_.is_watched() || world.settings.memory != nullptr || world.ring().timing() ||
       call_observer() != nullptr)
     return false;
@@ -118,7 +134,7 @@ std::optional<RecvStatus> PairCall::try_run(const Request& recv, const Request& 
   return group_.works_.ending_what_is_given_up([this] {
     group_.require_living(OpType::batch);
     prepare();
-    PairOperation operation(parts_);
+    PairOperation operation(group_, parts_);
     carry_out(operation, {.site = site_, .limit = group_.limit_of(options_)});
     return std::optional(group_.members_.to_global(parts_[0].storage.get()->status()));
   });
@@ -142,22 +158,17 @@ void PairCall::prepare() {
 }
 
 void PairCall::carry_out(PairOperation& operation, const CallContext& note) {
-  auto ended = CallRing::Ended::now;
   try {
     operation.start();
     // While what it sent is on its way.
     record(note);
-    if (operation.step() || !group_.drive(operation, note.limit, *this))
-      ended = CallRing::Ended::at_once;
-    if (group_.health_.may_take_wrongly(OpType::recv)) [[unlikely]]
-      std::rethrow_exception(group_.health_.aborted_error(title_of(pending())));
+    if (!operation.step()) group_.drive(operation, note.limit, *this);
   } catch (...) {
-    // As in a blocking call of one.
+    // It may have failed before there was time for it; a second time changes nothing.
     record(note);
-    record_end(CallState::failed, CallRing::Ended::now);
+    record_failure();
     std::rethrow_exception(group_.given_up(operation, pending()));
   }
-  record_end(CallState::completed, ended);
 }
 
 void PairCall::record(const CallContext& note) {
@@ -165,10 +176,9 @@ void PairCall::record(const CallContext& note) {
     group_.record_.fill(part.record_id, *part.call.request, part.call, part.algorithm, note);
 }
 
-void PairCall::record_end(CallState state, CallRing::Ended when) const {
+void PairCall::record_failure() const {
   for (const PairPart& part : parts_)
-    group_.world_->ring().set_ended(part.record_id, part.is_done ? CallState::completed : state,
-                                    true, when);
+    if (!part.is_done) group_.world_->ring().set_ended(part.record_id, CallState::failed, true);
 }
 
 }  // namespace hymn::detail

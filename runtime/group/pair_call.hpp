@@ -1,4 +1,5 @@
-// A receive and a send at the same time, as one blocking call that does not touch the heap.
+// A receive and a send at the same time, as one blocking call. It touches the heap only where what
+// carries them does.
 #pragma once
 
 #include <array>
@@ -13,19 +14,22 @@ namespace hymn::detail {
 
 /// One of the two.
 struct PairPart {
-  Call call{};
-  OperationStorage storage{};
+  Call call;
+  OperationStorage storage;
   Algorithm* algorithm = nullptr;
   std::uint64_t record_id = 0;
+  bool is_started = false;
   bool is_done = false;
 };
 
 /// The receive first.
 using PairParts = std::array<PairPart, 2>;
 
+/// Their records are filled before the first step, and tell of each when it ends: whoever is still
+/// waited for is found by the other's.
 class PairOperation final : public Operation {
  public:
-  explicit PairOperation(PairParts& parts) : parts_(parts) {}
+  PairOperation(GroupState& group, PairParts& parts) : group_(group), parts_(parts) {}
 
   void start() override;
   bool step() override;
@@ -36,10 +40,15 @@ class PairOperation final : public Operation {
   std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override;
 
  private:
+  void step_one(PairPart& part, long nanoseconds);
+
+  GroupState& group_;
   PairParts& parts_;
+  CallRing::Ended ended_ = CallRing::Ended::at_once;
 };
 
-/// Of one call. What is unusual of it is left to a batch, which ends alike in everything.
+/// Of one call. What is unusual of it is left to a batch; so is one beside works in flight, whose
+/// callbacks may wait for what only moves with it.
 class PairCall final : public BlockedCall {
  public:
   PairCall(GroupState& group, const CallOptions& options, const void* site)
@@ -58,7 +67,7 @@ class PairCall final : public BlockedCall {
   void prepare();
   void carry_out(PairOperation& operation, const CallContext& note);
   void record(const CallContext& note);
-  void record_end(CallState state, CallRing::Ended when) const;
+  void record_failure() const;
 
   GroupState& group_;
   const CallOptions& options_;

@@ -55,8 +55,8 @@ void WorkWait::wait(Timeout timeout) {
 
 bool WorkWait::wait_until(Deadline deadline) {
   ProgressEngine& engine = *world_.engine;
-  // As in a blocking call: most waits are over sooner.
-  constexpr unsigned first_look = 16;
+  // As in a blocking call: most waits are over sooner. Where ranks share cores a turn may be long.
+  const unsigned first_look = !deadline.is_never() && engine.oversubscribed() ? 1 : 16;
   RoundTime at_once(RoundTime::Look::no);
   // Of several parts all but one may be over after a step, and that one can park.
   if (may_step()) work_.step(0, at_once);

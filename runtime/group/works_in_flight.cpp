@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t works_a_turn = 32;
 // Where one that has just begun to be waited for is looked at again at once.
 constexpr std::size_t works_a_quick_turn = 4;
+constexpr unsigned rounds_between_looks = 32;
 
 /// A child made by fork() begins with nothing: what was in flight belongs to its parent.
 struct OfProcess {
@@ -67,14 +68,16 @@ std::shared_ptr<detail::WorkState> WorksInFlight::remove(detail::WorkState& work
   return removed;
 }
 
-bool WorksInFlight::step_turns(std::size_t most, bool from_next_to_end, detail::RoundTime& time) {
+template <std::size_t most>
+bool WorksInFlight::step_turns(bool from_next_to_end, detail::RoundTime& time) {
   // Steps run outside the lock: they may complete works, and those may start new ones.
-  std::array<std::shared_ptr<detail::WorkState>, works_a_turn> some;
+  std::array<std::shared_ptr<detail::WorkState>, most> some;
   std::size_t taken = 0;
   bool all_had_theirs = false;
   {
     const std::lock_guard lock(mutex_);
-    if (turn_ == works_.end()) turn_ = works_.begin();
+    // Where there is room for all none is passed over, wherever quick rounds have got to.
+    if (turn_ == works_.end() || (time.looks() && works_.size() <= most)) turn_ = works_.begin();
     if (from_next_to_end && works_.size() > most) {
       auto next = next_to_end_ == works_.end() ? works_.begin() : next_to_end_;
       while (taken < most / 2 && next != works_.end()) some[taken++] = *next++;
@@ -89,7 +92,11 @@ bool WorksInFlight::step_turns(std::size_t most, bool from_next_to_end, detail::
 
 bool WorksInFlight::step_some(detail::RoundTime& time) {
   mail_->move();
-  return step_turns(time.looks() ? works_a_turn : works_a_quick_turn, true, time);
+  if (time.looks()) return step_turns<works_a_turn>(true, time);
+  if (quick_rounds_.fetch_add(1, std::memory_order_relaxed) % rounds_between_looks != 0)
+    return step_turns<works_a_quick_turn>(true, time);
+  detail::RoundTime looking;
+  return step_turns<works_a_turn>(true, looking);
 }
 
 void WorksInFlight::step_all() {
@@ -99,7 +106,7 @@ void WorksInFlight::step_all() {
   if (all == 0) return;
   detail::RoundTime time;
   // Other threads may be at it, too.
-  while (!step_turns(works_a_turn, false, time) && (stepped += works_a_turn) < all) continue;
+  while (!step_turns<works_a_turn>(false, time) && (stepped += works_a_turn) < all) continue;
 }
 
 }  // namespace hymn

@@ -47,8 +47,9 @@ class WorksInFlight {
   std::size_t needed_count() const { return needed_count_.load(std::memory_order_acquire); }
 
   /// One step for some of those that the calling thread may move, in turn, so that whoever waits
-  /// for one of very many soon looks at that one again. True when all have had their turn. Never
-  /// throws: failures go to the works themselves.
+  /// for one of very many soon looks at that one again: for few where the round looks at no limits.
+  /// (Now and then it does so all the same, however short the waits are in which it is called.)
+  /// True when all have had their turn. Never throws: failures go to the works themselves.
   bool step_some(detail::RoundTime& time);
   /// One step for all, and for the mail.
   void step_all();
@@ -64,7 +65,8 @@ class WorksInFlight {
  private:
   static constexpr std::size_t most_spare = 64;
   /// Up to `most` of those turn it is; half of them rather those that can end next.
-  bool step_turns(std::size_t most, bool from_next_to_end, detail::RoundTime& time);
+  template <std::size_t most>
+  bool step_turns(bool from_next_to_end, detail::RoundTime& time);
 
   const std::shared_ptr<UnsentMail> mail_ = std::make_shared<UnsentMail>();
   mutable std::mutex mutex_;
@@ -76,6 +78,7 @@ class WorksInFlight {
   Works::iterator next_to_end_ = works_.end();
   std::atomic<std::size_t> count_{0};
   std::atomic<std::size_t> needed_count_{0};
+  std::atomic<unsigned> quick_rounds_{0};
 };
 
 }  // namespace hymn

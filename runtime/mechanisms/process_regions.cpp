@@ -17,7 +17,7 @@ std::unique_ptr<DescriptorListener> ProcessRegions::take_spare() {
 
 Bytes ProcessRegions::open_listener(std::uint64_t uid) {
   auto listener = take_spare();
-  if (!listener || !listener->is_current()) listener = DescriptorListener::open();
+  if (!listener || !listener->is_reusable()) listener = DescriptorListener::open();
   Bytes address = listener->address();
   std::lock_guard lock(mutex_);
   coming_[uid].listener = std::move(listener);
@@ -55,7 +55,8 @@ void ProcessRegions::settled(std::uint64_t uid) {
   const auto found = coming_.find(uid);
   if (found == coming_.end()) return;
   // What may still come through it, of a group that was given up, is told apart by its key.
-  spare_ = std::move(found->second.listener);
+  auto& listener = found->second.listener;
+  if (listener && listener->is_reusable()) spare_ = std::move(listener);
   coming_.erase(found);
 }
 
