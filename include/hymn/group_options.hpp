@@ -52,8 +52,9 @@ struct GroupOptions {
   /// Which of the GPUs that this process sees the group works on, as CUDA numbers them here; unset:
   /// the rank's own (World::gpu()). Members may name different ones. Everything of the group that
   /// is on a GPU is on that one then: buffers, streams, NCCL's communicator, which is a new one as
-  /// soon as any member names a GPU, and what is staged. Peer memory serves groups without named
-  /// GPUs alone. A number that is not there is a UsageError on all members. See docs/gpu.md.
+  /// soon as any member names a GPU, and what is staged. Peer memory serves groups on the
+  /// ranks' own GPUs alone. A number that is not there is a UsageError on all members. See
+  /// docs/gpu.md.
   std::optional<int> gpu{};
   /// Only the members make the group, when they need it: World::new_group().
   bool local_sync = false;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/cuda/kernel_image.hpp"
 #include "runtime/c_api/c_api.hpp"
 #include "tests/unit/gpu_several.hpp"
 
@@ -108,7 +109,9 @@ TEST_F(GpuSeveralEnds, PeerMemoryIsForTheRanksOwn) {
     const Explanation told = group.explain(Request::all_reduce(sum.view(), sum.view()));
     EXPECT_EQ(told.path, "nccl");
     EXPECT_THAT(reason_of(told, "cuda_p2p"),
-                HasSubstr("rank 0 names a GPU (GroupOptions::gpu), and peer memory serves"));
+                HasSubstr("rank 0 names GPU 3 (GroupOptions::gpu), and peer memory serves"));
+    ProcessGroup same = on(world, world.rank(), {.path = "cuda_p2p"});
+    if (!cuda::kernel_image().empty()) expect_sum(same, world.rank(), world.rank());
     world.group().barrier();
   });
 }
