@@ -16,13 +16,13 @@ namespace hymn {
 /// Options of one call.
 struct CallOptions {
   Timeout timeout{};  ///< unset: the group's
-  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU, for buffers in its memory; null:
-  /// none. The operation comes after what is on the stream at the call, and what is enqueued there
-  /// later comes after the operation. Then the blocking forms, too, return when all of it is on the
-  /// stream; the limit still applies, and a failure gives the group up. The default stream is given
-  /// as cudaStreamLegacy or cudaStreamPerThread. On a stream that is captured into a graph the
-  /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
-  /// runs.
+  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU in the group, for buffers in its
+  /// memory; null: none. The operation comes after what is on the stream at the call, and what is
+  /// enqueued there later comes after the operation. Then the blocking forms, too, return when all
+  /// of it is on the stream; the limit still applies, and a failure gives the group up. The default
+  /// stream is given as cudaStreamLegacy or cudaStreamPerThread. On a stream that is captured into
+  /// a graph the operation becomes part of the graph: it has ended for hymn, and has no limit when
+  /// the graph runs.
   void* stream = nullptr;
   CallSite site = CallSite::of_the_call;
 };
