@@ -109,7 +109,7 @@ TEST_F(GpuSeveralEnds, PeerMemoryIsForTheRanksOwn) {
     const Explanation told = group.explain(Request::all_reduce(sum.view(), sum.view()));
     EXPECT_EQ(told.path, "nccl");
     EXPECT_THAT(reason_of(told, "cuda_p2p"),
-                HasSubstr("rank 0 names GPU 3 (GroupOptions::gpu), and peer memory serves"));
+                HasSubstr("rank 0 names GPU 3, and peer memory serves"));
     ProcessGroup same = on(world, world.rank(), {.path = "cuda_p2p"});
     if (!cuda::kernel_image().empty()) expect_sum(same, world.rank(), world.rank());
     world.group().barrier();
