@@ -43,6 +43,8 @@ keep overhead-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_overhead
 # shellcheck disable=SC2086
 keep overhead-2-ranks-threads scripts/mpirun -n 2 $pinned build/bin/bench_overhead multiple
 keep overhead-4-ranks scripts/mpirun -n 4 build/bin/bench_overhead
+# shellcheck disable=SC2086
+keep messages-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_messages
 keep crowd-3-ranks scripts/mpirun -n 3 build/bin/bench_oversubscribed
 keep prepared-1-rank scripts/mpirun -n 1 build/bin/bench_prepared
 # shellcheck disable=SC2086

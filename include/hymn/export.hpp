@@ -7,8 +7,8 @@
 #define HYMN_API
 #endif
 
-// HYMN_INLINE marks what is always inlined: so that whoever it calls sees the address of its own
-// caller, where the user's code makes a call; or so that what it makes never lies in memory.
+// HYMN_INLINE marks what is always inlined: so that whoever it calls sees its own caller, where the
+// user's code makes a call; or so that nothing of what it makes lies in memory.
 #if defined(__GNUC__)
 #define HYMN_INLINE __attribute__((always_inline)) inline
 #else
