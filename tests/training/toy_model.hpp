@@ -3,8 +3,11 @@
 
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +36,15 @@ inline double toy_average(int ranks, std::size_t parameter, int iteration) {
 
 class ToyModel {
  public:
+  /// Memory of the host or of a GPU, which the host can see into; zeros.
+  using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+
+  ToyModel() = default;
+  /// Where parameters are that are added from now on.
+  ToyModel& in(Allocate allocate) {
+    allocate_ = std::move(allocate);
+    return *this;
+  }
   /// Adds a parameter; strides: row-major unless given.
   ToyModel& add(const std::string& name, std::vector<std::int64_t> shape,
                 DataType dtype = DataType::float32, std::vector<std::int64_t> strides = {}) {
@@ -48,8 +60,8 @@ class ToyModel {
       for (std::size_t i = layer.shape.size(); i-- > 0; step *= layer.shape[i])
         layer.strides[i] = step;
     }
-    layer.values.resize(layer.count * size_of(dtype));
-    layer.gradient.resize(layer.count * size_of(dtype));
+    layer.values = allocate_(layer.count * size_of(dtype));
+    layer.gradient = allocate_(layer.count * size_of(dtype));
     return *this;
   }
 
@@ -92,11 +104,15 @@ class ToyModel {
     std::vector<std::int64_t> shape, strides;
     DataType dtype = DataType::float32;
     std::size_t count = 1;
-    std::vector<std::byte> values, gradient;
+    std::shared_ptr<std::byte> values, gradient;
   };
 
-  static BufferView view(Layer& layer, std::vector<std::byte>& memory) {
-    BufferView view(memory.data(), layer.count, layer.dtype);
+  static std::shared_ptr<std::byte> of_the_host(std::size_t bytes) {
+    const auto memory = std::make_shared<std::vector<std::byte>>(bytes);
+    return {memory, memory->data()};
+  }
+  static BufferView view(Layer& layer, const std::shared_ptr<std::byte>& memory) {
+    BufferView view(memory.get(), layer.count, layer.dtype);
     view.shape = layer.shape;
     view.strides = layer.strides;
     return view;
@@ -133,6 +149,7 @@ class ToyModel {
     return value;
   }
 
+  Allocate allocate_ = of_the_host;
   std::list<Layer> layers_;  // parameters see into them
 };
 

@@ -1,0 +1,92 @@
+#include "training/gradient_places.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "hymn/allocate.hpp"
+#include "hymn/coalesce.hpp"
+#include "runtime/group/group_gpu.hpp"
+
+namespace hymn::training::detail {
+
+std::shared_ptr<void> GradientPlace::allocate(std::size_t bytes) const {
+  if (gpu_) return gpu_->allocate(bytes);
+  const auto memory = std::make_shared<SharedBuffer>(bytes);
+  return {memory, memory->data()};
+}
+
+void GradientPlace::copy(const BufferView& from, const BufferView& to) const {
+  if (gpu_) return gpu_->copy(from, to);
+  if (from.data != to.data && from.count != 0) std::memcpy(to.data, from.data, from.bytes());
+}
+
+void GradientPlace::clear(const BufferView& view) const {
+  if (gpu_) return gpu_->clear(view);
+  if (view.count != 0) std::memset(view.data, 0, view.bytes());
+}
+
+std::shared_ptr<const void> GradientPlace::read(const BufferView& view) const {
+  if (!gpu_) return {std::shared_ptr<void>(), view.data};
+  const auto copied = std::make_shared<std::vector<std::byte>>(gpu_->read(view));
+  return {copied, copied->data()};
+}
+
+void GradientPlace::broadcast(std::span<const BufferView> values, std::size_t bytes_at_a_time,
+                              int root) const {
+  touch();
+  broadcast_coalesced(group_, values, bytes_at_a_time, root, {.stream = averages()});
+  hand_over();
+}
+
+namespace {
+
+/// Of each GPU, whether the group works there on all ranks: what others see differently each would
+/// average in groups of its own.
+std::vector<std::uint8_t> which_are_of(const ProcessGroup& group, std::span<const int> gpus) {
+  const auto own = gpu_of(group).device;
+  std::vector<std::uint8_t> are_own;
+  for (const int gpu : gpus) are_own.push_back(own != nullptr && own->index() == gpu ? 1 : 0);
+  if (!are_own.empty()) ProcessGroup(group).all_reduce(BufferView(are_own), ReduceOp::min);
+  return are_own;
+}
+
+}  // namespace
+
+GradientPlaces::GradientPlaces(const ProcessGroup& group, std::span<const int> gpus,
+                               const StreamOf& stream_of)
+    : host_(std::make_shared<const GradientPlace>(group, nullptr)) {
+  const std::vector<std::uint8_t> are_of_group = which_are_of(group, gpus);
+  try {
+    for (std::size_t k = 0; k < gpus.size(); ++k) add(gpus[k], are_of_group[k] != 0, stream_of);
+  } catch (const std::exception& error) {
+    // The others wait for this rank in what it does not come to.
+    abort(fmt::format("GPU {} cannot be used for gradients: {}", gpus[gpus_.size()], error.what()));
+    throw;
+  }
+}
+
+void GradientPlaces::add(int gpu, bool is_of_group, const StreamOf& stream_of) {
+  ProcessGroup group = host_->group();
+  if (!is_of_group)
+    throw UnsupportedError(fmt::format("GPU {} is not that of the group", gpu),
+                           {.operation = "GradientReducer"});
+  const GroupGpu reached = gpu_of(group);
+  gpus_.push_back(std::make_shared<const GradientPlace>(
+      group, std::make_shared<GradientGpu>(reached.device, stream_of)));
+}
+
+GradientPlaces::~GradientPlaces() {
+  for (ProcessGroup& each : own_) try {
+      each.destroy();
+    } catch (const std::exception&) {  // NOLINT: it has been given up
+    }
+}
+
+void GradientPlaces::abort(const std::string& reason) const {
+  ProcessGroup(host_->group()).abort(reason);
+  for (const ProcessGroup& each : own_) ProcessGroup(each).abort(reason);
+}
+
+}  // namespace hymn::training::detail
