@@ -159,7 +159,7 @@ void GpuDevice::require_own(Stream stream) {
   throw UsageError(
       fmt::format("the stream does not belong to GPU {}, on which this rank works", index_),
       {.remedy = fmt::format("give a stream of that GPU (cudaSetDevice({}) before it is made), or "
-                             "choose this rank's GPU by HYMN_GPU",
+                             "make a group for the stream's: GroupOptions::gpu",
                              index_)});
 }
 

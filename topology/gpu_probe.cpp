@@ -177,14 +177,26 @@ GpuInventory probe_gpus(const GpuFunctions& functions) {
 
 GpuInventory probe_gpus() { return probe_gpus(loaded_gpu_functions()); }
 
-int index_in_driver(const GpuFunctions& functions, const Gpu& gpu) {
+std::vector<Gpu> gpus_in_driver(const GpuFunctions& functions) {
   std::vector<std::string> remarks;
-  const std::vector<Gpu> seen = Cuda(functions, remarks).gpus();
-  for (const Gpu& other : seen)
-    if (!gpu.uuid.empty() && other.uuid == gpu.uuid) return other.index;
-  for (const Gpu& other : seen)
-    if (gpu.pci && other.pci == gpu.pci) return other.index;
-  return -1;
+  return Cuda(functions, remarks).gpus();
+}
+
+int find_gpu(std::span<const Gpu> gpus, const Gpu& wanted) {
+  const auto place_of = [gpus](const auto& is_it) {
+    const auto found = std::find_if(gpus.begin(), gpus.end(), is_it);
+    return found == gpus.end() ? -1 : static_cast<int>(found - gpus.begin());
+  };
+  const int by_uuid = place_of(
+      [&wanted](const Gpu& gpu) { return !wanted.uuid.empty() && gpu.uuid == wanted.uuid; });
+  if (by_uuid >= 0) return by_uuid;
+  return place_of([&wanted](const Gpu& gpu) { return wanted.pci && gpu.pci == wanted.pci; });
+}
+
+int index_in_driver(const GpuFunctions& functions, const Gpu& gpu) {
+  const std::vector<Gpu> seen = gpus_in_driver(functions);
+  const int found = find_gpu(seen, gpu);
+  return found < 0 ? -1 : seen[static_cast<std::size_t>(found)].index;
 }
 
 }  // namespace hymn

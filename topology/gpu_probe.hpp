@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct GpuFunctions;
 HYMN_PRIVATE GpuInventory probe_gpus();
 GpuInventory probe_gpus(const GpuFunctions& functions);
 
+/// As the driver lists them in this process, without what NVML knows.
+std::vector<Gpu> gpus_in_driver(const GpuFunctions& functions);
+/// Which of these it is, by its UUID or else its address; -1: none.
+int find_gpu(std::span<const Gpu> gpus, const Gpu& wanted);
 /// The number by which the driver knows that GPU in this process, which may see others than those
 /// who described it; -1: it does not see it.
 int index_in_driver(const GpuFunctions& functions, const Gpu& gpu);

@@ -100,33 +100,6 @@ class GpuDeal {
   std::vector<int> users_;  // of each GPU
 };
 
-/// What summaries tell of the GPUs that a group uses on one host.
-void summarise_gpus(const Machine& machine, std::span<const RankPlace> places,
-                    HostSummary& summary) {
-  std::map<int, int> users;
-  for (const RankPlace& place : places) {
-    if (place.gpu < 0)
-      ++summary.ranks_without_gpu;
-    else
-      summary.most_sharers = std::max(summary.most_sharers, ++users[place.gpu]);
-  }
-  summary.gpus = static_cast<int>(users.size());
-  bool first = true;
-  for (const auto& from : users) {
-    for (const auto& to : users) {
-      if (from.first == to.first) continue;
-      const GpuLink& link =
-          machine.link(static_cast<std::size_t>(from.first), static_cast<std::size_t>(to.first));
-      summary.worst_link = std::max(summary.worst_link, link.kind);
-      // A pair of which nothing is known leaves nothing to be said about all.
-      summary.least_bandwidth =
-          first ? link.bandwidth : std::min(summary.least_bandwidth, link.bandwidth);
-      if (link.peer_access == false) summary.all_peers = false;
-      first = false;
-    }
-  }
-}
-
 template <class Value>
 auto most_of(const GroupLayout& layout, Value HostSummary::* member) {
   Value most{};
@@ -171,10 +144,42 @@ std::vector<RankPlace> place_on_host(const Machine& machine, std::span<const Ran
   return places;
 }
 
+void summarise_gpus(const Machine& machine, std::span<const int> gpus, HostSummary& summary) {
+  summary.ranks_without_gpu = 0;
+  summary.most_sharers = 0;
+  summary.worst_link = GpuLinkKind::self;
+  summary.least_bandwidth = 0;
+  summary.all_peers = true;
+  std::map<int, int> users;
+  for (const int gpu : gpus) {
+    if (gpu < 0)
+      ++summary.ranks_without_gpu;
+    else
+      summary.most_sharers = std::max(summary.most_sharers, ++users[gpu]);
+  }
+  summary.gpus = static_cast<int>(users.size());
+  bool first = true;
+  for (const auto& from : users) {
+    for (const auto& to : users) {
+      if (from.first == to.first) continue;
+      const GpuLink& link =
+          machine.link(static_cast<std::size_t>(from.first), static_cast<std::size_t>(to.first));
+      summary.worst_link = std::max(summary.worst_link, link.kind);
+      // A pair of which nothing is known leaves nothing to be said about all.
+      summary.least_bandwidth =
+          first ? link.bandwidth : std::min(summary.least_bandwidth, link.bandwidth);
+      if (link.peer_access == false) summary.all_peers = false;
+      first = false;
+    }
+  }
+}
+
 HostSummary summarise(const Machine& machine, int machine_kind, std::span<const RankPlace> places) {
   HostSummary summary;
   summary.machine = machine_kind;
   summary.ranks = static_cast<int>(places.size());
+  std::vector<int> gpus;
+  for (const RankPlace& place : places) gpus.push_back(place.gpu);
   CpuSet together;
   std::vector<CpuSet> cores;
   for (const RankPlace& place : places) {
@@ -185,7 +190,7 @@ HostSummary summarise(const Machine& machine, int machine_kind, std::span<const 
   summary.numa_nodes = count_domains(machine.numa_nodes, together);
   summary.cores = std::max(1, cores_of(machine, together).count());
   summary.oversubscribed = places.size() > 1 && !enough_cores(cores);
-  summarise_gpus(machine, places, summary);
+  summarise_gpus(machine, gpus, summary);
   return summary;
 }
 

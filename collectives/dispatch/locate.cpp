@@ -86,11 +86,13 @@ class Locator {
   void require_reach(std::string_view side, const ConstBufferView& view,
                      const MemoryAt& found) const {
     if (found.gpu >= 0 && found.gpu != reach_.gpu->index())
-      throw UsageError(fmt::format("the {} buffer is in the memory of GPU {}, but this rank works "
-                                   "on GPU {}",
-                                   side, found.gpu, reach_.gpu->index()),
-                       {.remedy = "allocate on the rank's own GPU (cudaSetDevice), or choose "
-                                  "another by HYMN_GPU"});
+      throw UsageError(
+          fmt::format("the {} buffer is in the memory of GPU {}, but in this group this "
+                      "rank works on GPU {}",
+                      side, found.gpu, reach_.gpu->index()),
+          {.remedy = fmt::format("make a group for that GPU: GroupOptions::gpu = {}; or "
+                                 "allocate on GPU {} (cudaSetDevice)",
+                                 found.gpu, reach_.gpu->index())});
     require_end(side, view, found);
     const auto address = reinterpret_cast<std::uintptr_t>(view.data);
     if (address % alignment_of(view.dtype) != 0)

@@ -45,7 +45,14 @@ std::deque<GpuLaunch*>::iterator LaunchQueue::place_of(const GpuLaunch& launch, 
 
 std::size_t LaunchQueue::count_together(const Lane& lane) {
   const GpuLaunch& first = *lane.waiting.front();
-  if (first.is_message()) return lane.waiting.size();
+  // Default streams have one handle on all GPUs.
+  const auto is_elsewhere = [&first](const GpuLaunch* other) {
+    return &other->gpu() != &first.gpu();
+  };
+  if (first.is_message())
+    return static_cast<std::size_t>(
+        std::find_if(lane.waiting.begin(), lane.waiting.end(), is_elsewhere) -
+        lane.waiting.begin());
   if (first.coalesced_in() == nullptr) return 1;
   const std::size_t count = first.together();
   const bool have_come = lane.waiting.size() >= count &&

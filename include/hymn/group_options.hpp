@@ -49,6 +49,12 @@ struct GroupOptions {
   /// As HYMN_STREAM_PRIORITY, for this group on this rank: whether operations that are given no
   /// stream run on one of high priority; unset: HYMN_STREAM_PRIORITY.
   std::optional<bool> high_priority_stream{};
+  /// Which of the GPUs that this process sees the group works on, as CUDA numbers them here; unset:
+  /// the rank's own (World::gpu()). Members may name different ones. Everything of the group that
+  /// is on a GPU is on that one then: buffers, streams, NCCL's communicator, which is a new one as
+  /// soon as any member names a GPU, and what is staged. Peer memory serves groups without named
+  /// GPUs alone. A number that is not there is a UsageError on all members. See docs/gpu.md.
+  std::optional<int> gpu{};
   /// Only the members make the group, when they need it: World::new_group().
   bool local_sync = false;
   /// The same ranks with the same tag are the same group: World::new_group(). Empty: a new group,

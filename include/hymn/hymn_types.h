@@ -170,8 +170,8 @@ typedef struct {
   const char* path;         ///< as HYMN_PATH, for this group
   const char* algo;         ///< as HYMN_ALGO, for this group
   int reproducibility;      ///< a hymnReproducibility_t
-  // For the memory of GPUs, the same on all members but for high_priority_stream; docs/gpu.md tells
-  // what each one does.
+  // For the memory of GPUs, the same on all members but for high_priority_stream and gpu;
+  // docs/gpu.md tells what each one does.
   int nccl_init;         ///< a hymnNcclInit_t
   int nccl_min_ctas;     ///< 1 to 64
   int nccl_max_ctas;     ///< 1 to 64; not below nccl_min_ctas
@@ -184,6 +184,9 @@ typedef struct {
   int local_sync;              ///< not 0: only the members make the group; ranks outside get NULL
   const char* tag;  ///< the same ranks with the same tag are the same group; NULL, "": a new one
   double nccl_timeout_seconds;  ///< of no effect but a warning: give timeout_seconds
+  const int* gpu;  ///< which of the GPUs that this process sees the group works on, as CUDA numbers
+                   ///< them here; NULL: the rank's own (hymnWorldGpu). Members may name different
+                   ///< ones; hymnUsageError on all where one is not there
 } hymnGroupOptions_t;
 #define HYMN_GROUP_OPTIONS_INIT \
   {sizeof(hymnGroupOptions_t),  \
@@ -202,4 +205,5 @@ typedef struct {
    0,                           \
    0,                           \
    NULL,                        \
-   HYMN_TIMEOUT_DEFAULT}
+   HYMN_TIMEOUT_DEFAULT,        \
+   NULL}

@@ -121,6 +121,7 @@ GroupOptions group_options(const hymnGroupOptions_t* options) {
   result.reproducibility = option_level(given.reproducibility);
   result.nccl = nccl_options_of(given);
   result.high_priority_stream = option_switch(given.high_priority_stream);
+  if (given.gpu != nullptr) result.gpu = *given.gpu;
   result.local_sync = given.local_sync != 0;
   if (given.tag != nullptr) result.tag = given.tag;
   return result;

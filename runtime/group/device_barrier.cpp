@@ -31,7 +31,8 @@ CallOptions on_devices(const GroupState& group, std::span<const int> device_ids,
     if (id != gpu.index())
       throw UsageError(
           fmt::format("a barrier is given GPU {}, but this rank works on GPU {}", id, gpu.index()),
-          where(group, "give this rank's own GPU (World::gpu()), or none"));
+          where(group,
+                "give the GPU of the group (GroupOptions::gpu, or else World::gpu()), or none"));
   if (chosen.stream == nullptr) chosen.stream = gpu.stream_behind_default();
   return chosen;
 }

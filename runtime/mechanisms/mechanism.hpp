@@ -14,6 +14,7 @@
 #include "base/paths.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/dispatch/locate.hpp"
+#include "hymn/error.hpp"
 #include "hymn/process_group.hpp"
 #include "p2p/transports.hpp"
 #include "topology/placement.hpp"
@@ -75,6 +76,12 @@ struct NewGroup {
   std::map<std::type_index, std::shared_ptr<void>> gifts{};
 };
 
+/// All members have found it in what one of them offered: they end the group alike.
+class AgreedUsageError : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
 /// Made once for a world, in order of preference. Its calls are made by one thread at a time.
 class Mechanism {
  public:
@@ -94,6 +101,9 @@ class Mechanism {
   virtual Bytes answer(const Membership&, std::span<const Word> /*offers*/, Duration /*patience*/) {
     return {};
   }
+  /// Where what the members have offered changes what the planner is to know of them; it comes out
+  /// the same on all.
+  virtual void adjust(GroupLayout&, std::span<const Word> /*offers*/) const {}
   /// Adds the candidates of a new group; every member calls it at the same point, with what each
   /// member offered and answered, and all members are known to be there.
   virtual void open(NewGroup& group, std::span<const Word> offers,

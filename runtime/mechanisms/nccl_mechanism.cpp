@@ -13,7 +13,6 @@
 #include "hymn/error.hpp"
 #include "p2p/exchange_port.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
-#include "topology/gpu_probe.hpp"
 
 namespace hymn {
 namespace {
@@ -42,6 +41,11 @@ struct NcclMechanism::NcclOffer {
   bool shares = false;
   Bytes nccl;            ///< as introduce()
   std::string no_casts;  ///< why it cannot reduce in float32; empty: it can, or was not asked to
+  int host = 0;          ///< index in the world's layout
+  int place = -1;        ///< of its GPU in the machine there; -1: it has none
+  bool names_gpu = false;
+  std::string refusal;  ///< why the GPU that it names is not there; empty: it is, or none is named
+  std::string remedy;   ///< for that
 
   static NcclOffer read(Word said) {
     Unpacker unpacker(said);
@@ -50,14 +54,32 @@ struct NcclMechanism::NcclOffer {
     offer.shares = unpacker.number() != 0;
     offer.nccl = unpacker.bytes();
     offer.no_casts = unpacker.text();
+    offer.host = static_cast<int>(unpacker.number());
+    offer.place = static_cast<int>(unpacker.number()) - 1;
+    offer.names_gpu = unpacker.number() != 0;
+    offer.refusal = unpacker.text();
+    offer.remedy = unpacker.text();
     return offer;
+  }
+  static std::vector<NcclOffer> read_all(std::span<const Word> said) {
+    std::vector<NcclOffer> offers;
+    for (const Word word : said) offers.push_back(read(word));
+    return offers;
   }
   Bytes packed() const {
     Packer packer;
     packer.text(gpu).number(shares ? 1 : 0).bytes(nccl).text(no_casts);
+    packer.number(static_cast<std::uint64_t>(host));
+    packer.number(static_cast<std::uint64_t>(place + 1)).number(names_gpu ? 1 : 0);
+    packer.text(refusal).text(remedy);
     return packer.packed();
   }
 };
+
+bool NcclMechanism::names_gpus(const std::vector<NcclOffer>& offers) {
+  return std::any_of(offers.begin(), offers.end(),
+                     [](const NcclOffer& offer) { return offer.names_gpu; });
+}
 
 int NcclMechanism::most_on_one_gpu(const std::vector<NcclOffer>& offers) {
   std::map<std::string, int> ranks;
@@ -98,6 +120,26 @@ NcclSettings settings_of(const NcclOptions& options) {
           .blocking = options.blocking.value_or(false)};
 }
 
+// Later NCCL's kernels may be on the GPU, for which the driver waits when it loads others. Where it
+// fails, the first check says so.
+void load_nan(const RankGpu& gpu) noexcept {
+  try {
+    gpu.nan->load();
+  } catch (const std::exception&) {  // NOLINT: see above
+  }
+}
+
+/// Why this rank cannot reduce in float32; empty: it can. A kernel that is loaded later might be so
+/// while a stream is captured.
+std::string find_casts(const RankGpu& gpu) noexcept {
+  try {
+    gpu.casts->load();
+    return gpu.gpu->lacks_stream_memory();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 NcclMechanism::NcclMechanism(GpuLibraries libraries, PathPolicy path, const Config& config)
@@ -106,6 +148,7 @@ NcclMechanism::NcclMechanism(GpuLibraries libraries, PathPolicy path, const Conf
       defaults_(config.nccl),
       high_priority_(config.high_priority_stream),
       nan_check_(config.nan_check),
+      gpus_(libraries_.gpus),
       queue_(std::make_shared<LaunchQueue>()) {}
 
 NcclMechanism::~NcclMechanism() = default;
@@ -114,44 +157,69 @@ NcclOptions NcclMechanism::nccl_of(const GroupOptions& options) const {
   return nccl_options(options.nccl, defaults_, "GroupOptions.nccl");
 }
 
-// A machine may be described by a file, with GPUs that are not here.
-void NcclMechanism::placed(const JobMap& job) {
-  const int place = job.place().gpu;
-  if (place < 0) return;
-  const Gpu& gpu = job.machine().gpus[static_cast<std::size_t>(place)];
-  const int index = index_in_driver(*libraries_.gpus, gpu);
-  if (index < 0) return;
-  own_.gpu = std::make_shared<GpuDevice>(libraries_.gpus->cuda, index);
-  own_.staging = std::make_shared<StagingArea>(own_.gpu);
-  own_.nan = std::make_shared<cuda::DeviceNan>(own_.gpu);
-  own_.casts = std::make_shared<cuda::GpuKernels>(own_.gpu);
-  own_.name = fmt::format("{}/{}", job.host, place);
+void NcclMechanism::placed(const JobMap& job) { gpus_.placed(job); }
+
+const RankGpu* NcclMechanism::gpu_of(const GroupOptions& options) {
+  return options.gpu ? &gpus_.named(*options.gpu) : gpus_.own();
 }
 
+// What cannot be had of it is told: others wait for this rank's word.
 Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
   NcclOffer mine;
-  if (own_.gpu == nullptr) return mine.packed();
-  mine.gpu = own_.name;
-  if (options.nan_check.value_or(nan_check_)) load_nan();
+  mine.host = gpus_.host();
+  mine.names_gpu = options.gpu.has_value();
+  const RankGpu* gpu = nullptr;
+  try {
+    gpu = gpu_of(options);
+  } catch (const UsageError& error) {
+    mine.refusal = error.problem();
+    mine.remedy = error.context().remedy;
+    gpu = gpus_.own();
+  }
+  if (gpu != nullptr) offer_gpu(mine, *gpu, options);
+  return mine.packed();
+}
+
+void NcclMechanism::offer_gpu(NcclOffer& mine, const RankGpu& gpu, const GroupOptions& options) {
+  mine.gpu = gpu.name;
+  mine.place = gpu.place;
+  if (options.nan_check.value_or(nan_check_)) load_nan(gpu);
   if (policy_of(options, path_).allows(paths::nccl)) {
     if (nccl_ == nullptr) nccl_ = &libraries_.nccl();
     mine.shares = nccl_->version >= first_sharing_version && wants_sharing();
     mine.nccl = introduce(*nccl_);
-    if (reduces_in_float32(options)) mine.no_casts = find_casts();
+    if (reduces_in_float32(options)) mine.no_casts = find_casts(gpu);
   } else {
     mine.nccl = introduce({.functions = {}, .version = 0, .problem = "the path is not allowed"});
   }
-  return mine.packed();
+}
+
+// The layout was made of the ranks' own GPUs.
+void NcclMechanism::adjust(GroupLayout& layout, std::span<const Word> said) const {
+  const std::vector<NcclOffer> offers = NcclOffer::read_all(said);
+  if (!names_gpus(offers)) return;
+  std::vector<int> hosts;  // in the order of the layout
+  std::map<int, std::vector<int>> gpus;
+  for (const NcclOffer& offer : offers) {
+    if (!gpus.contains(offer.host)) hosts.push_back(offer.host);
+    gpus[offer.host].push_back(offer.place);
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    summarise_gpus(gpus_.machine_of(layout.hosts[i]), gpus[hosts[i]], layout.hosts[i]);
 }
 
 void NcclMechanism::open(NewGroup& group, std::span<const Word> said, std::span<const Word>) {
-  std::vector<NcclOffer> offers;
-  for (const Word word : said) offers.push_back(NcclOffer::read(word));
+  const std::vector<NcclOffer> offers = NcclOffer::read_all(said);
+  // Ranks outside, who know nothing of the members' GPUs, split the world's communicator with them.
+  if (names_gpus(offers) && splits_early(group.membership, group.options))
+    NcclChannel::split_nothing_from(*world_, group.patience);
+  require_named(offers);
   if (std::all_of(offers.begin(), offers.end(), [](const NcclOffer& o) { return o.gpu.empty(); }))
     return;
+  const RankGpu* const gpu = gpu_of(group.options);
   std::string refusal = refusal_of(offers, group.membership.ranks);
   if (refusal.empty()) {
-    open_nccl(group, offers);
+    open_nccl(group, offers, *gpu);
   } else {
     const PathPolicy policy = policy_of(group.options, path_);
     if (leaves_only(paths::nccl, policy))
@@ -161,50 +229,38 @@ void NcclMechanism::open(NewGroup& group, std::span<const Word> said, std::span<
     group.algorithms.push_back(std::make_unique<AbsentAlgorithm>(
         nccl_models::nccl, nccl_models::nccl.serves, std::move(refusal)));
   }
-  if (own_.gpu == nullptr) {
+  if (gpu == nullptr) {
     group.reach.why_not = "this rank has no GPU";
     return;
   }
-  group.reach.gpu = own_.gpu;
-  group.reach.nan = own_.nan;
-  auto staged = std::make_unique<StagedAlgorithm>(own_.staging, group.shape.rank);
+  group.reach.gpu = gpu->gpu;
+  group.reach.nan = gpu->nan;
+  auto staged = std::make_unique<StagedAlgorithm>(gpu->staging, group.shape.rank);
   group.want_picker.push_back(
       [staged = staged.get()](AlgorithmPicker picker) { staged->carry_by(std::move(picker)); });
   group.algorithms.push_back(std::move(staged));
 }
 
-void NcclMechanism::open_nccl(NewGroup& group, const std::vector<NcclOffer>& offers) {
+void NcclMechanism::require_named(const std::vector<NcclOffer>& offers) {
+  for (const NcclOffer& offer : offers)
+    if (!offer.refusal.empty())
+      throw AgreedUsageError(offer.refusal, {.operation = "new_group", .remedy = offer.remedy});
+}
+
+void NcclMechanism::open_nccl(NewGroup& group, const std::vector<NcclOffer>& offers,
+                              const RankGpu& gpu) {
   require_same_nccl(group.membership.ranks, introductions(offers));
   const bool in_float32 = reduces_in_float32(group.options);
   if (in_float32) require_casts(group.membership.ranks, offers);
-  const std::shared_ptr<NcclChannel> nccl = make_channel(group);
+  const std::shared_ptr<NcclChannel> nccl = make_channel(group, gpu);
   group.give(nccl);
   {
     std::lock_guard lock(mutex_);
     open_[group.membership.uid] = nccl;
   }
-  connect(group, nccl);
+  connect(group, !names_gpus(offers), nccl);
   group.algorithms.push_back(make_nccl_algorithm(nccl, in_float32));
-  if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(nccl, own_.casts));
-}
-
-// Later NCCL's kernels may be on the GPU, for which the driver waits when it loads others. Where it
-// fails, the first check says so.
-void NcclMechanism::load_nan() const noexcept {
-  try {
-    own_.nan->load();
-  } catch (const std::exception&) {  // NOLINT: see above
-  }
-}
-
-// A kernel that is loaded later might be so while a stream is captured.
-std::string NcclMechanism::find_casts() noexcept {
-  try {
-    own_.casts->load();
-    return own_.gpu->lacks_stream_memory();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(nccl, gpu.casts));
 }
 
 void NcclMechanism::require_casts(std::span<const int> members,
@@ -217,14 +273,15 @@ void NcclMechanism::require_casts(std::span<const int> members,
           {.remedy = "unset it (HYMN_NCCL_REDUCE_IN_FLOAT32, GroupOptions::nccl), or fix this"});
 }
 
-std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) const {
+std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group,
+                                                         const RankGpu& gpu) const {
   NcclParts nccl{.nccl = nccl_->functions,
-                 .enter_gpu = [gpu = own_.gpu] { gpu->make_current(); },
+                 .enter_gpu = [device = gpu.gpu] { device->make_current(); },
                  .cuda = &libraries_.gpus->cuda,
                  .settings = settings_of(nccl_of(group.options))};
   return std::make_shared<NcclChannel>(NcclChannelParts{
       .nccl = std::move(nccl),
-      .gpu = own_.gpu,
+      .gpu = gpu.gpu,
       .queue = queue_,
       .exchange = group.exchange,
       .members = group.membership.ranks,
@@ -236,12 +293,13 @@ std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) 
 }
 
 // By what all members see alike: their options, and what the group of all ranks is like.
-void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel) {
+void NcclMechanism::connect(const NewGroup& group, bool is_on_own_gpus,
+                            const std::shared_ptr<NcclChannel>& channel) {
   const Patience& patience = group.patience;
   const NcclInit init = init_of(group.options);
-  const bool is_twin = is_split(group.membership, group.options) &&
+  const bool is_twin = is_on_own_gpus && is_split(group.membership, group.options) &&
                        world_->parts().members == channel->parts().members;
-  if (splits_early(group.membership, group.options))
+  if (is_on_own_gpus && splits_early(group.membership, group.options))
     channel->split_from(world_, patience);
   else if (init == NcclInit::eager)
     channel->make(patience, true);

@@ -1,7 +1,7 @@
-// NCCL as a mechanism: gives groups whose ranks have a GPU each a communicator of their own, and
-// the algorithms over it, for buffers in the memory of these GPUs; and ranks that have a GPU the
-// copies through memory of the host, for what NCCL has not, and for groups in which others have
-// none.
+// NCCL as a mechanism: gives groups whose ranks have a GPU each, or name one, a communicator of
+// their own, and the algorithms over it, for buffers in the memory of these GPUs; and ranks that
+// have a GPU the copies through memory of the host, for what NCCL has not, and for groups in which
+// others have none.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,9 @@
 #include "base/config.hpp"
 #include "collectives/launch/launch_queue.hpp"
 #include "collectives/nccl/channel.hpp"
-#include "collectives/staged/staged.hpp"
-#include "gpu/gpu_functions.hpp"
 #include "gpu/nccl_library.hpp"
 #include "runtime/mechanisms/mechanism.hpp"
+#include "runtime/mechanisms/rank_gpus.hpp"
 
 namespace hymn {
 
@@ -36,10 +35,8 @@ class NcclMechanism final : public Mechanism {
   NcclMechanism(GpuLibraries libraries, PathPolicy path, const Config& config);
   ~NcclMechanism() override;
 
-  /// The rank's GPU, once ranks are placed; null: it has none.
-  const std::shared_ptr<GpuDevice>& gpu() const { return own_.gpu; }
-  /// With memory of the host for its copies; null likewise.
-  const std::shared_ptr<StagingArea>& staging() const { return own_.staging; }
+  /// The rank's own GPU, once ranks are placed; null: it has none.
+  const RankGpu* own_gpu() const { return gpus_.own(); }
   /// The order of what goes there.
   const std::shared_ptr<LaunchQueue>& queue() const { return queue_; }
 
@@ -50,6 +47,7 @@ class NcclMechanism final : public Mechanism {
 
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
+  void adjust(GroupLayout& layout, std::span<const Word> offers) const override;
   void open(NewGroup& group, std::span<const Word> offers, std::span<const Word> answers) override;
   void stand_by(const Membership& membership, const GroupOptions& options,
                 const Patience& patience) override;
@@ -60,14 +58,6 @@ class NcclMechanism final : public Mechanism {
   void shut_down(WorldEnd end) override;
 
  private:
-  /// The rank's GPU and what works there, once ranks are placed.
-  struct OwnGpu {
-    std::string name;                ///< the same exactly for ranks that share a GPU
-    std::shared_ptr<GpuDevice> gpu;  ///< null: this rank has none
-    std::shared_ptr<StagingArea> staging;
-    std::shared_ptr<cuda::DeviceNan> nan;
-    std::shared_ptr<cuda::GpuKernels> casts;  ///< for reductions in float32
-  };
   NcclOptions nccl_of(const GroupOptions& options) const;
   NcclInit init_of(const GroupOptions& options) const {
     return nccl_of(options).init.value_or(NcclInit::lazy);
@@ -78,14 +68,20 @@ class NcclMechanism final : public Mechanism {
   static int most_on_one_gpu(const std::vector<NcclOffer>& offers);
   /// Why these members cannot use NCCL together; empty: they can.
   static std::string refusal_of(const std::vector<NcclOffer>& offers, std::span<const int> members);
-  void load_nan() const noexcept;
-  /// Why this rank cannot reduce in float32; empty: it can.
-  std::string find_casts() noexcept;
+  /// Whether any of them names a GPU; then nobody's communicator is split from the world's.
+  static bool names_gpus(const std::vector<NcclOffer>& offers);
+  /// The GPU of a group with these options; null: this rank has none. Throws UsageError.
+  const RankGpu* gpu_of(const GroupOptions& options);
+  /// What this rank offers of a GPU.
+  void offer_gpu(NcclOffer& offer, const RankGpu& gpu, const GroupOptions& options);
   /// Throws ConfigError, the same on all members, where one cannot.
   static void require_casts(std::span<const int> members, const std::vector<NcclOffer>& offers);
-  void open_nccl(NewGroup& group, const std::vector<NcclOffer>& offers);
-  std::shared_ptr<NcclChannel> make_channel(const NewGroup& group) const;
-  void connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel);
+  /// Throws AgreedUsageError, the same on all members, where the GPU that one names is not there.
+  static void require_named(const std::vector<NcclOffer>& offers);
+  void open_nccl(NewGroup& group, const std::vector<NcclOffer>& offers, const RankGpu& gpu);
+  std::shared_ptr<NcclChannel> make_channel(const NewGroup& group, const RankGpu& gpu) const;
+  void connect(const NewGroup& group, bool is_on_own_gpus,
+               const std::shared_ptr<NcclChannel>& channel);
   /// Whether groups with these options are split from the world's group, if they are its ranks.
   bool is_split(const Membership& membership, const GroupOptions& options) const;
   /// Whether they are split from it when they are made, whoever their members are: all its ranks
@@ -97,7 +93,7 @@ class NcclMechanism final : public Mechanism {
   NcclOptions defaults_;
   bool high_priority_;
   bool nan_check_;
-  OwnGpu own_;
+  RankGpus gpus_;
   const NcclLibrary* nccl_ = nullptr;  ///< null: not looked for yet
   std::shared_ptr<LaunchQueue> queue_;
 

@@ -153,9 +153,15 @@ std::vector<int> PeerMechanism::members_here(const Membership& membership) const
 }
 
 // By what this rank knows of its own host.
-std::string PeerMechanism::why_not(const Membership& membership) const {
+std::string PeerMechanism::why_not(const Membership& membership,
+                                   const GroupOptions& options) const {
   const std::vector<int> here = members_here(membership);
-  if (nccl_.gpu() == nullptr) return fmt::format("rank {} has no GPU", home_.rank);
+  if (options.gpu)
+    return fmt::format(
+        "rank {} names a GPU (GroupOptions::gpu), and peer memory serves groups on "
+        "the ranks' own GPUs alone",
+        home_.rank);
+  if (nccl_.own_gpu() == nullptr) return fmt::format("rank {} has no GPU", home_.rank);
   if (cuda::kernel_image().empty()) return "this build of hymn has no GPU kernels";
   if (membership.ranks.size() < 2) return "one rank alone has no peer";
   if (compat_ == P2pCompat::c10d && here.size() < membership.ranks.size())
@@ -173,9 +179,9 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   PeerOffer mine;
   const bool one_host = members_here(membership).size() == membership.ranks.size();
   mine.is_wanted = is_wanted(policy_of(options, path_), membership.ranks.size(), one_host);
-  mine.has_gpu = nccl_.gpu() != nullptr;
+  mine.has_gpu = options.gpu || nccl_.own_gpu() != nullptr;
   mine.host = home_.host;
-  mine.why_not = why_not(membership);
+  mine.why_not = why_not(membership, options);
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
     std::shared_ptr<IpcStagingBuffer> staging_buffer;
@@ -186,8 +192,8 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
     }
     // Another rank may have nothing set aside, or something else.
     if (staging_buffer == nullptr)
-      staging_buffer =
-          std::make_shared<IpcStagingBuffer>(nccl_.gpu(), cuda::staging_bytes(peer_slot_bytes));
+      staging_buffer = std::make_shared<IpcStagingBuffer>(nccl_.own_gpu()->gpu,
+                                                          cuda::staging_bytes(peer_slot_bytes));
     mine.number = random_word();
     staging_buffer->write(offsetof(cuda::StagingHead, number),
                           std::as_bytes(std::span(&mine.number, 1)));
@@ -275,11 +281,11 @@ std::string PeerMechanism::connect(const Membership& membership,
   const std::vector<int> here = members_here(membership);
   const auto me =
       static_cast<std::size_t>(std::find(here.begin(), here.end(), home_.rank) - here.begin());
-  auto staging_buffers = std::make_shared<PeerStagingBuffers>(nccl_.gpu());
+  auto staging_buffers = std::make_shared<PeerStagingBuffers>(nccl_.own_gpu()->gpu);
   if (std::string why = staging_buffers->open(tickets, me); !why.empty()) return why;
   std::lock_guard lock(mutex_);
   const auto channel = std::make_shared<PeerChannel>(PeerChannelParts{
-      .gpu = nccl_.gpu(),
+      .gpu = nccl_.own_gpu()->gpu,
       .queue = nccl_.queue(),
       .places = places_,
       .own = offered_.at(membership.uid),
@@ -359,8 +365,8 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
     const auto place = std::find(column.begin(), column.end(), group.shape.rank);
     std::vector<int> other_hosts = column;
     std::erase(other_hosts, group.shape.rank);
-    return make_staged_bridge(nccl_.staging(), group.transports.reaching(other_hosts), column,
-                              static_cast<int>(place - column.begin()));
+    return make_staged_bridge(nccl_.own_gpu()->staging, group.transports.reaching(other_hosts),
+                              column, static_cast<int>(place - column.begin()));
   });
 }
 

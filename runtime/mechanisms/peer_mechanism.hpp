@@ -61,7 +61,7 @@ class PeerMechanism final : public Mechanism {
   /// The members on this rank's host, by ascending rank.
   std::vector<int> members_here(const Membership& membership) const;
   /// Why this rank has nothing to offer to such a group; empty: it has.
-  std::string why_not(const Membership& membership) const;
+  std::string why_not(const Membership& membership, const GroupOptions& options) const;
   /// Of those that no group uses, one that such a group could use; it is set aside for it. Under
   /// the mutex.
   const Reach* set_aside(const Membership& membership);

@@ -108,6 +108,9 @@ void GroupMeeting::give_up(const Membership& membership, const std::string& what
   } catch (const ConfigError&) {
     close(membership, true);  // all members have found it
     throw;
+  } catch (const AgreedUsageError& error) {
+    close(membership, true);
+    throw UsageError(error.problem(), error.context());
   } catch (const MissedMeeting& late) {
     world_.incidents.report({"timeout", fmt::format("making {}: this rank was late", what)});
     throw TimeoutError(late.problem(), late.waited(), context_of(late));
@@ -130,6 +133,8 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
   GroupShape shape = GroupMembers::shape_of(membership, world_.rank());
   shape.reproducibility = options.reproducibility.value_or(world_.settings.reproducibility);
   const PathPolicy path = policy_of(options, world_.settings.path);
+  for (std::size_t i = 0; i < means_.mechanisms.size(); ++i)
+    means_.mechanisms[i]->adjust(agreement.layout, agreement.offers.of[i]);
   require_gpu_path(path, agreement.layout);
   const bool on_gpus = agreement.layout.ranks_without_gpu() == 0;
   NewGroup made{

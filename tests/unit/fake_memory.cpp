@@ -67,6 +67,12 @@ const FakeMemory::Allocation* FakeMemory::find(cuda_api::Pointer pointer) const 
   return found == allocations_.end() ? nullptr : &*found;
 }
 
+std::optional<MemoryAt> FakeMemory::at(const void* pointer) {
+  std::lock_guard lock(mutex_);
+  const Allocation* const found = find(reinterpret_cast<cuda_api::Pointer>(pointer));
+  return found == nullptr ? std::nullopt : std::optional(found->memory);
+}
+
 cuda_api::Result FakeMemory::get_one(void* answer, cuda_api::PointerAttribute attribute,
                                      cuda_api::Pointer pointer) {
   std::lock_guard lock(memory->mutex_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "gpu/memory_query.hpp"
@@ -19,6 +20,8 @@ class FakeMemory {
   void allocate(MemoryAt memory);
   /// `begin` as it was given to allocate().
   void free(std::uintptr_t begin);
+  /// What is there; nothing: no allocation.
+  std::optional<MemoryAt> at(const void* pointer);
 
   cuda_api::Functions functions;
   cuda_api::Result failure = cuda_api::success;  ///< of what asks for all attributes

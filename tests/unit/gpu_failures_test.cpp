@@ -333,7 +333,7 @@ TEST_F(GpuFailures, BadBuffersAreRefused) {
     };
     EXPECT_THAT(refused(others.view(), others.view()),
                 HasSubstr("the input buffer is in the memory of GPU " + std::to_string(1 - me) +
-                          ", but this rank works on GPU " + std::to_string(me)));
+                          ", but in this group this rank works on GPU " + std::to_string(me)));
     EXPECT_THAT(refused(mine.view(), others.view()), HasSubstr("in different memories"));
     EXPECT_THAT(
         refused(host, mine.view()),

@@ -122,6 +122,10 @@ cuda_api::Result launch(cuda_api::Kernel kernel, unsigned blocks, unsigned, unsi
   std::lock_guard lock(toy->mutex);
   if (const auto failure = toy->failures.extract("launch")) return failure.mapped();
   if (const auto result = load_lazily(kernel); result != cuda_api::success) return result;
+  for (const ToyStream& known : toy->streams)
+    if (static_cast<const void*>(&known) == static_cast<const void*>(stream) &&
+        known.gpu != toy_current_gpu())
+      toy->violation("a kernel is launched on a stream of another GPU");
   toy_enqueue(stream, (*reinterpret_cast<Launcher*>(kernel))(blocks, arguments));
   return cuda_api::success;
 }

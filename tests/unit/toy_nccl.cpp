@@ -53,6 +53,18 @@ void require_ready(const ToyComm& comm, const std::string& name) {
   if (!is_settled(comm)) toy->violation(name + " while the communicator is in progress");
 }
 
+/// As NCCL does, or what comes of it where it does not look.
+void require_own_gpu(const ToyCall& call, Stream stream) {
+  const int gpu = call.comm->gpu;
+  for (const ToyStream& known : toy->streams)
+    if (static_cast<const void*>(&known) == static_cast<const void*>(stream) && known.gpu != gpu)
+      toy->violation(call.name + " on a stream of another GPU");
+  for (const void* const pointer : {call.in, static_cast<const void*>(call.out)})
+    if (const auto found = toy->memory.at(pointer);
+        found && found->kind == MemoryKind::device && found->gpu != gpu)
+      toy->violation(call.name + " in the memory of another GPU");
+}
+
 bool is_in_flight(const ToyComm& comm) {
   return std::any_of(toy->streams.begin(), toy->streams.end(), [&comm](const ToyStream& stream) {
     return std::any_of(stream.tasks.begin(), stream.tasks.end(), [&comm](const ToyTask& task) {
@@ -98,6 +110,8 @@ Result init_rank(Comm* made, int ranks, UniqueId id, int rank, Config* config) {
   toy->config = *config;
   auto& team = toy->teams[std::string(id.bytes.begin(), id.bytes.end())];
   if (team == nullptr) team = std::make_shared<ToyTeam>();
+  for (const ToyComm* const other : team->ranks)
+    if (other->gpu == gpu) toy->violation("two ranks of a communicator on one GPU");
   ToyComm& comm = make_comm(team, rank);
   join(comm, static_cast<std::size_t>(ranks));
   *made = as_handle(&comm);
@@ -237,6 +251,7 @@ Result add(ToyCall call, Comm handle, Stream stream) {
   std::unique_lock lock(toy->mutex);
   call.comm = as_comm(handle);
   ToyComm& comm = *call.comm;
+  require_own_gpu(call, stream);
   if (group_depth == 0 || grouped.empty()) require_ready(comm, call.name);
   const Result result = enter(lock, call.name, &comm, comm.gpu);
   if (result != success) return result;
