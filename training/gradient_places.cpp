@@ -42,6 +42,15 @@ void GradientPlace::broadcast(std::span<const BufferView> values, std::size_t by
 
 namespace {
 
+/// Of the same ranks in the same order, with the same options, for the k-th GPU of the model.
+ProcessGroup group_on(ProcessGroup group, int gpu, std::size_t k) {
+  GroupOptions options = options_of(group);
+  options.description = fmt::format("{}, gradients on GPU #{}", group.description(), k);
+  options.gpu = gpu;
+  options.tag.clear();
+  return group.split(0, group.rank(), options);
+}
+
 /// Of each GPU, whether the group works there on all ranks: what others see differently each would
 /// average in groups of its own.
 std::vector<std::uint8_t> which_are_of(const ProcessGroup& group, std::span<const int> gpus) {
@@ -69,10 +78,13 @@ GradientPlaces::GradientPlaces(const ProcessGroup& group, std::span<const int> g
 
 void GradientPlaces::add(int gpu, bool is_of_group, const StreamOf& stream_of) {
   ProcessGroup group = host_->group();
-  if (!is_of_group)
-    throw UnsupportedError(fmt::format("GPU {} is not that of the group", gpu),
-                           {.operation = "GradientReducer"});
+  if (!is_of_group) group = own_.emplace_back(group_on(group, gpu, gpus_.size()));
   const GroupGpu reached = gpu_of(group);
+  if (reached.device == nullptr)
+    throw UnsupportedError(
+        fmt::format("the group reaches no memory of GPUs{}{}", reached.why_not.empty() ? "" : ": ",
+                    reached.why_not),
+        {.operation = "GradientReducer", .remedy = "put the model into memory of the host"});
   gpus_.push_back(std::make_shared<const GradientPlace>(
       group, std::make_shared<GradientGpu>(reached.device, stream_of)));
 }

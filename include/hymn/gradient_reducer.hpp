@@ -104,15 +104,15 @@ struct ReducerOptions {
   /// The values of all parameters become those of the group's first rank, when the reducer is made.
   bool broadcast_parameters = true;
   CommHook hook{};  ///< unset: averages
+  /// What a model keeps besides parameters, such as running means, of any type and in any memory,
+  /// dense: that of the group's first rank becomes everybody's when the reducer is made, and
+  /// at the end of each iteration that reduces; in a Join, of who stands in for it.
+  std::vector<BufferView> buffers{};
   /// The stream that gradients of that GPU are computed on now, which may be another one at each
   /// call; as CUDA numbers GPUs in this process. It must live until finish() has returned. Called
   /// in calls of the reducer, its end included, on their thread. Unset, and null: the legacy
   /// default stream of that GPU.
   std::function<void*(int gpu)> stream{};
-  /// What a model keeps besides parameters, such as running means, of any type and in any memory,
-  /// dense: that of the group's first rank becomes everybody's when the reducer is made, and
-  /// at the end of each iteration that reduces; in a Join, of who stands in for it.
-  std::vector<BufferView> buffers{};
 };
 
 /// For each iteration the framework calls prepare(), ready() for each parameter whose gradient is

@@ -56,7 +56,10 @@ class Spread {
   }
   /// All that the framework has enqueued on that rank's GPUs.
   void synchronize(const World& world) {
-    for (int k = 0; k < each_; ++k) EXPECT_TRUE(gpus.synchronize(stream(gpu(world, k))));
+    for (int k = 0; k < each_; ++k) {
+      EXPECT_TRUE(gpus.synchronize(stream(gpu(world, k))));
+      EXPECT_TRUE(gpus.synchronize(gpus.default_stream(gpu(world, k))));
+    }
   }
 
  private:
