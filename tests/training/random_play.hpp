@@ -1,5 +1,5 @@
-// A random model with random options, and iterations of it, against what one process computes of all
-// ranks.
+// A random model with random options, and iterations of it, against what one process computes of
+// all ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,9 +15,6 @@
 #include "tests/training/toy_step.hpp"
 
 namespace hymn::test {
-
-
-
 
 /// All ranks draw the same, what others do included.
 class Dice {
@@ -89,10 +86,10 @@ inline void play_random(World& world, std::uint64_t seed, const RandomPlace& pla
               dice.coin() ? DataType::float32 : DataType::float64);
   }
   training::ReducerOptions options{.first_bucket_bytes = static_cast<std::size_t>(dice.up_to(600)),
-                         .bucket_bytes = static_cast<std::size_t>(dice.up_to(2000)),
-                         .gradient_as_bucket_view = dice.coin(),
-                         .find_unused_parameters = dice.coin(),
-                         .stream = place.stream};
+                                   .bucket_bytes = static_cast<std::size_t>(dice.up_to(2000)),
+                                   .gradient_as_bucket_view = dice.coin(),
+                                   .find_unused_parameters = dice.coin(),
+                                   .stream = place.stream};
   if (dice.coin()) options.hook = training::all_reduce_hook();
   training::GradientReducer reducer(world.group(), model.parameters(), options);
   ToyStep step(world, model, reducer);

@@ -80,6 +80,30 @@ class ToyModel {
   static void fill(BufferView view, double value) {
     for (std::size_t i = 0; i < view.count; ++i) set(view, i, value);
   }
+  /// One element, where it lies in memory; of a complex one get() is NaN where it is not as set()
+  /// has made it.
+  static void set(const BufferView& view, std::size_t i, double value) {
+    with_type(view, [&](auto* elements) {
+      using T = std::remove_reference_t<decltype(*elements)>;
+      if constexpr (std::is_same_v<T, std::complex<float>>)
+        elements[i] = {static_cast<float>(value), static_cast<float>(-value)};
+      else if constexpr (std::is_arithmetic_v<T>)
+        elements[i] = static_cast<T>(value);
+      else
+        elements[i] = T(static_cast<float>(value));
+    });
+  }
+  static double get(const BufferView& view, std::size_t i) {
+    double value = 0;
+    with_type(view, [&](auto* elements) {
+      using T = std::remove_reference_t<decltype(*elements)>;
+      if constexpr (std::is_same_v<T, std::complex<float>>)
+        value = elements[i].imag() == -elements[i].real() ? elements[i].real() : std::nan("");
+      else
+        value = static_cast<double>(static_cast<float>(elements[i]));
+    });
+    return value;
+  }
   /// The least and the greatest element.
   static std::pair<double, double> range_of(BufferView view) {
     std::pair<double, double> range{view.count == 0 ? 0 : get(view, 0), 0};
@@ -126,29 +150,6 @@ class ToyModel {
     if (view.dtype == DataType::complex64) return use(static_cast<std::complex<float>*>(view.data));
     use(static_cast<float*>(view.data));
   }
-  static void set(const BufferView& view, std::size_t i, double value) {
-    with_type(view, [&](auto* elements) {
-      using T = std::remove_reference_t<decltype(*elements)>;
-      if constexpr (std::is_same_v<T, std::complex<float>>)
-        elements[i] = {static_cast<float>(value), static_cast<float>(-value)};
-      else if constexpr (std::is_arithmetic_v<T>)
-        elements[i] = static_cast<T>(value);
-      else
-        elements[i] = T(static_cast<float>(value));
-    });
-  }
-  static double get(const BufferView& view, std::size_t i) {
-    double value = 0;
-    with_type(view, [&](auto* elements) {
-      using T = std::remove_reference_t<decltype(*elements)>;
-      if constexpr (std::is_same_v<T, std::complex<float>>)
-        value = elements[i].imag() == -elements[i].real() ? elements[i].real() : std::nan("");
-      else
-        value = static_cast<double>(static_cast<float>(elements[i]));
-    });
-    return value;
-  }
-
   Allocate allocate_ = of_the_host;
   std::list<Layer> layers_;  // parameters see into them
 };

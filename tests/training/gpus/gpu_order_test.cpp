@@ -40,10 +40,9 @@ TEST_F(GpuOrder, TheHostDoesNotWait) {
         reducer.finish();
         std::vector<double> seen(4, -1);
         for (std::size_t i = 0; i < 4; ++i)
-          toys.gpus.enqueue(toys.stream(toys.gpu(world, static_cast<int>(i % 2))),
-                            [&seen, i, view = reducer.gradient(i)] {
-                              seen[i] = ToyModel::value_of(view);
-                            });
+          toys.gpus.enqueue(
+              toys.stream(toys.gpu(world, static_cast<int>(i % 2))),
+              [&seen, i, view = reducer.gradient(i)] { seen[i] = ToyModel::value_of(view); });
         if (iteration > 0) {
           EXPECT_EQ(seen, std::vector<double>(4, -1));
         }
@@ -85,9 +84,8 @@ TEST_F(GpuOrder, StreamsMayDifferAtEachCall) {
         for (auto gate = gates.rbegin(); gate != gates.rend(); ++gate) (*gate)();
         std::vector<double> seen(3, -1);
         for (std::size_t i = 0; i < 3; ++i)
-          toys.gpus.enqueue(now, [&seen, i, view = reducer.gradient(i)] {
-            seen[i] = ToyModel::value_of(view);
-          });
+          toys.gpus.enqueue(
+              now, [&seen, i, view = reducer.gradient(i)] { seen[i] = ToyModel::value_of(view); });
         EXPECT_TRUE(toys.gpus.synchronize(now));
         for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(seen[i], toy_average(2, i, iteration));
       }

@@ -45,8 +45,8 @@ TEST_P(GpuReducer, AveragesGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(RanksAndGpus, GpuReducer,
-                         testing::Values(std::pair(2, 1), std::pair(3, 1), std::pair(2, 2), std::pair(3, 2),
-                                         std::pair(2, 4)));
+                         testing::Values(std::pair(2, 1), std::pair(3, 1), std::pair(2, 2),
+                                         std::pair(3, 2), std::pair(2, 4)));
 
 }  // namespace
 }  // namespace hymn::test

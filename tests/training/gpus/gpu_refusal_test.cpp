@@ -99,12 +99,11 @@ TEST_F(GpuRefusal, HooksThatCallSuchHooks) {
   toys.run([this](World& world) {
     ToyModel model = model_on(world, {1});
     ProcessGroup group = world.new_group({0, 1});
-    GradientReducer reducer(group, model.parameters(),
-                            {.hook = [inner = training::bf16_compress()](
-                                         const training::GradBucket& bucket) {
-                               return inner(bucket);
-                             },
-                             .stream = toys.streams()});
+    GradientReducer reducer(
+        group, model.parameters(),
+        {.hook = [inner = training::bf16_compress()](
+                     const training::GradBucket& bucket) { return inner(bucket); },
+         .stream = toys.streams()});
     world.group().barrier();
     expect_error(ErrorKind::unsupported, [&] { reducer.ready(0); }, {"bf16_compress"});
     EXPECT_TRUE(group.is_aborted());
