@@ -16,13 +16,13 @@ namespace hymn {
 /// Options of one call.
 struct CallOptions {
   Timeout timeout{};  ///< unset: the group's
-  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU, for buffers in its memory; null:
-  /// none. The operation comes after what is on the stream at the call, and what is enqueued there
-  /// later comes after the operation. Then the blocking forms, too, return when all of it is on the
-  /// stream; the limit still applies, and a failure gives the group up. The default stream is given
-  /// as cudaStreamLegacy or cudaStreamPerThread. On a stream that is captured into a graph the
-  /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
-  /// runs.
+  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU in the group, for buffers in its
+  /// memory; null: none. The operation comes after what is on the stream at the call, and what is
+  /// enqueued there later comes after the operation. Then the blocking forms, too, return when all
+  /// of it is on the stream; the limit still applies, and a failure gives the group up. The default
+  /// stream is given as cudaStreamLegacy or cudaStreamPerThread. On a stream that is captured into
+  /// a graph the operation becomes part of the graph: it has ended for hymn, and has no limit when
+  /// the graph runs.
   void* stream = nullptr;
   CallSite site = CallSite::of_the_call;
 };
@@ -52,8 +52,9 @@ struct GroupOptions {
   /// Which of the GPUs that this process sees the group works on, as CUDA numbers them here; unset:
   /// the rank's own (World::gpu()). Members may name different ones. Everything of the group that
   /// is on a GPU is on that one then: buffers, streams, NCCL's communicator, which is a new one as
-  /// soon as any member names a GPU, and what is staged. Peer memory serves groups without named
-  /// GPUs alone. A number that is not there is a UsageError on all members. See docs/gpu.md.
+  /// soon as any member names a GPU, and what is staged. Peer memory serves groups on the
+  /// ranks' own GPUs alone. A number that is not there is a UsageError on all members. See
+  /// docs/gpu.md.
   std::optional<int> gpu{};
   /// Only the members make the group, when they need it: World::new_group().
   bool local_sync = false;

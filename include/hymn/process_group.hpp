@@ -369,10 +369,10 @@ class HYMN_API ProcessGroup {
   }
   /// A barrier that all members' GPUs take part in: before it is over, these have come to the end
   /// of what their default stream (or the one of the options) held at the call. The ids are those
-  /// of the rank's own GPU (World::gpu()), one at most; none: a barrier as above. All members give
-  /// ids, or none does. Throws UsageError
-  /// for any other GPU, and "Invalid function argument" for a number in the place of the list;
-  /// UnsupportedError where the group works on no GPU.
+  /// of this rank's GPU in the group (GroupOptions::gpu, or else World::gpu()), one at most; none:
+  /// a barrier as above. All members give ids, or none does. Throws UsageError for any other GPU,
+  /// and "Invalid function argument" for a number in the place of the list; UnsupportedError where
+  /// the group works on no GPU.
   HYMN_INLINE void barrier(std::span<const int> device_ids, const CallOptions& options = {}) {
     if (device_ids.empty()) return barrier(options);
     start(Request::barrier(), on_devices(device_ids, options)).wait();

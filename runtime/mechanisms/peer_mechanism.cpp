@@ -156,12 +156,12 @@ std::vector<int> PeerMechanism::members_here(const Membership& membership) const
 std::string PeerMechanism::why_not(const Membership& membership,
                                    const GroupOptions& options) const {
   const std::vector<int> here = members_here(membership);
-  if (options.gpu)
-    return fmt::format(
-        "rank {} names a GPU (GroupOptions::gpu), and peer memory serves groups on "
-        "the ranks' own GPUs alone",
-        home_.rank);
   if (nccl_.own_gpu() == nullptr) return fmt::format("rank {} has no GPU", home_.rank);
+  if (options.gpu && *options.gpu != nccl_.own_gpu()->gpu->index())
+    return fmt::format(
+        "rank {} names GPU {} (GroupOptions::gpu), and peer memory serves groups on "
+        "the ranks' own GPUs alone",
+        home_.rank, *options.gpu);
   if (cuda::kernel_image().empty()) return "this build of hymn has no GPU kernels";
   if (membership.ranks.size() < 2) return "one rank alone has no peer";
   if (compat_ == P2pCompat::c10d && here.size() < membership.ranks.size())

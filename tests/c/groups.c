@@ -180,6 +180,12 @@ static void test_gpu_options(hymnWorld_t world) {
   CHECK_OK(hymnGroupCreate(world, &self, 1, &options, &group));
   CHECK_OK(hymnBarrier(group, NULL));
   CHECK_OK(hymnGroupFree(group));
+  const int nowhere = 4096;
+  options.gpu = &nowhere;
+  CHECK_FAILS(hymnUsageError, "GroupOptions::gpu is 4096",
+              hymnGroupCreate(world, &self, 1, &options, &group));
+  CHECK(group == NULL);
+  options.gpu = NULL;
   // What a program was compiled with that knows none of them.
   options.size = offsetof(hymnGroupOptions_t, nccl_init);
   options.nccl_init = 99;

@@ -89,6 +89,13 @@ void ToyGpus::run_on_hosts(const std::vector<int>& gpus, const std::function<voi
   run_pretended_ranks(all, body);
 }
 
+void ToyGpus::run_on_gpus(const std::vector<std::string>& own,
+                          const std::function<void(World&)>& body) const {
+  std::vector<PretendedRank> all = ranks(static_cast<int>(own.size()), {});
+  for (std::size_t i = 0; i < own.size(); ++i) all[i].config.gpu = own[i];
+  run_pretended_ranks(all, body);
+}
+
 void ToyGpus::run_with_others(int count, const std::function<void(World&)>& body,
                               const Config& config) const {
   run_pretended_ranks(ranks(count, config), body);

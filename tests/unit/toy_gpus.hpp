@@ -42,6 +42,9 @@ class ToyGpus {
   /// One rank for each GPU, so many of them on each of these pretended hosts.
   void run_on_hosts(const std::vector<int>& gpus, const std::function<void(World&)>& body,
                     const Config& config = {}) const;
+  /// On one host for ranks with these GPUs, as HYMN_GPU names them.
+  void run_on_gpus(const std::vector<std::string>& own,
+                   const std::function<void(World&)>& body) const;
   /// On one host for so many ranks, of which those from the number of GPUs on have none.
   void run_with_others(int ranks, const std::function<void(World&)>& body,
                        const Config& config = {}) const;

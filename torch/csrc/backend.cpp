@@ -28,6 +28,7 @@ Call::Call(Backend& backend, c10d::OpType type, const char* name, const char* ti
       inputs_(inputs),
       // Calls that are gathered have the limit of them all.
       limit_(backend.gathers_here() ? c10d::kUnsetTimeout : limit, backend.group_->limit()),
+      group_(backend.group()),
       operation_(backend.gathers_here() ? backend.gathered_ : std::make_shared<Operation>()) {
   if (is_gathered()) return;
   operation_->set_limit(limit_.seconds());
@@ -57,7 +58,12 @@ void Call::enter_device() {
   if (is_gathered())
     throw_not_implemented(std::string("hymn: ") + name_ +
                           " of a tensor on a GPU cannot be gathered by _coalescing_manager");
-  if (is_message()) return DeviceEnd(current_stream(device)).await();
+  DeviceGroups& on_gpus = backend_.group_->on_gpus();
+  if (is_message()) {
+    group_ = on_gpus.for_message(device.index());
+    return DeviceEnd(current_stream(device)).await();
+  }
+  group_ = on_gpus.for_collective(device.index());
   stream_ = &backend_.stream_on(device);
   stream_->follow_current();
 }

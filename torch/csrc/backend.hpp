@@ -149,7 +149,8 @@ class Call {
        const Tensors* inputs, std::chrono::milliseconds limit = c10d::kUnsetTimeout);
 
   const char* name() const { return name_; }
-  hymnGroup_t group() const { return backend_.group(); }
+  /// Known for tensors on a GPU when it starts.
+  hymnGroup_t group() const { return group_; }
   std::size_t size() const { return static_cast<std::size_t>(backend_.getSize()); }
   std::size_t rank() const { return static_cast<std::size_t>(backend_.getRank()); }
   int world_rank(int64_t rank) const { return backend_.group_->world_rank(rank); }
@@ -192,6 +193,7 @@ class Call {
   const Tensors* inputs_;
   PythonSite site_;
   CallLimit limit_;
+  hymnGroup_t group_;
   const DeviceStream* stream_ = nullptr;
   std::shared_ptr<Operation> operation_;
   std::shared_ptr<PendingOperation> pending_;

@@ -85,6 +85,7 @@ hymnGroup_t World::make_group(const GroupRequest& request) {
   options.timeout_seconds = request.timeout_seconds;
   options.description = request.name.c_str();
   options.local_sync = 1;
+  if (request.gpu >= 0) options.gpu = &request.gpu;
   hymnGroup_t group = nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
   const hymnResult_t made =
@@ -96,6 +97,9 @@ hymnGroup_t World::make_group(const GroupRequest& request) {
 Group::Group(const GroupRequest& request) : limit_(request.timeout_seconds) {
   const WithoutGil waiting;
   join(request);
+  int own = -1;
+  check(hymnWorldGpu(world_->handle(), &own));
+  on_gpus_ = std::make_unique<DeviceGroups>(handle_, own, [this](int gpu) { return make_on(gpu); });
   const std::lock_guard<std::mutex> lock(registry().mutex);
   registry().groups.insert(this);
 }
@@ -127,6 +131,7 @@ Group::~Group() {
     const std::lock_guard<std::mutex> lock(registry().mutex);
     registry().groups.erase(this);
   }
+  on_gpus_->free();
   if (alone_ != nullptr && hymnGroupFree(alone_) != hymnSuccess) warn_of("ending a group");
   if (!is_of_world_ && hymnGroupFree(handle_) != hymnSuccess) warn_of("ending a group");
   world_.reset();
@@ -139,6 +144,15 @@ GroupRequest Group::part(const std::vector<int>& ranks) const {
   for (const int rank : ranks) request.ranks.push_back(world_rank(rank));
   request.world = world_;
   return request;
+}
+
+hymnGroup_t Group::make_on(int gpu) {
+  GroupRequest request;
+  request.ranks = world_ranks_;
+  request.timeout_seconds = limit();
+  request.name = "on another GPU";
+  request.gpu = gpu;
+  return world_->make_group(request);
 }
 
 int Group::world_rank(int64_t rank) const {
@@ -155,12 +169,21 @@ int Group::group_rank(int world_rank) const {
 
 void Group::set_limit(double seconds) {
   check(hymnGroupSetTimeout(handle_, seconds));
+  on_gpus_->for_each([seconds](hymnGroup_t group) { check(hymnGroupSetTimeout(group, seconds)); });
   limit_.store(seconds, std::memory_order_relaxed);
 }
 
 void Group::abort(const std::string& reason) {
   const WithoutGil waiting;
+  on_gpus_->for_each(
+      [&reason](hymnGroup_t group) { check(hymnGroupAbort(group, reason.c_str())); });
   check(hymnGroupAbort(handle_, reason.c_str()));
+}
+
+void Group::abandon() const noexcept {
+  constexpr const char* reason = "this process ends while operations are in flight";
+  on_gpus_->for_each([](hymnGroup_t group) { hymnGroupAbort(group, reason); });
+  hymnGroupAbort(handle_, reason);
 }
 
 hymnGroup_t Group::alone() {
@@ -187,8 +210,7 @@ void end_all_worlds(bool has_operations) noexcept {
     const std::lock_guard<std::mutex> lock(registry().mutex);
     worlds = registry().worlds;
     if (has_operations)
-      for (const Group* group : registry().groups)
-        hymnGroupAbort(group->handle(), "this process ends while operations are in flight");
+      for (const Group* group : registry().groups) group->abandon();
   }
   for (World* world : worlds) world->end();
 }

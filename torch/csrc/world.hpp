@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device_groups.hpp"
 #include "store.hpp"
 #include "torch_version.hpp"
 
@@ -26,6 +27,7 @@ struct GroupRequest {
   std::vector<int> ranks;        ///< the members' ranks in the world; empty: it is of all its ranks
   std::shared_ptr<World> world;  ///< null: that of the process, whose ranks are torch's own
   bool has_all = false;          ///< every process of the job is in it
+  int gpu = -1;                  ///< on which it works; -1: the one that hymn has chosen
 };
 
 /// All processes that found each other over one store. It ends when nothing uses it.
@@ -63,6 +65,8 @@ class Group {
   ~Group();
 
   hymnGroup_t handle() const { return handle_; }
+  /// For tensors on GPUs.
+  DeviceGroups& on_gpus() { return *on_gpus_; }
   /// For a group of these members, in this order.
   GroupRequest part(const std::vector<int>& ranks) const;
   /// From the rank in the group to that in hymn's world.
@@ -74,15 +78,19 @@ class Group {
   void set_limit(double seconds);
   /// Gives it up, on all its ranks.
   void abort(const std::string& reason);
+  /// The same at the end of the process, whatever it has come to.
+  void abandon() const noexcept;
   /// Throws as a call with this reduction would; nothing is sent.
   void require_reduction(hymnDataType_t type, hymnOp_t op);
 
  private:
   void join(const GroupRequest& request);
   hymnGroup_t alone();
+  hymnGroup_t make_on(int gpu);
 
   std::shared_ptr<World> world_;
   hymnGroup_t handle_ = nullptr;
+  std::unique_ptr<DeviceGroups> on_gpus_;
   bool is_of_world_ = false;
   std::vector<int> world_ranks_;  ///< of each member, in torch's order
   std::atomic<double> limit_;

@@ -98,6 +98,42 @@ def check_messages(double, rank):
     assert theirs.tolist() == [1.0 - rank] * 4
 
 
+def check_other_gpus(double, rank):
+    """Tensors on another GPU than hymn's choice have a group there, which all ranks make together."""
+    import hymn_torch
+    uses = hymn_torch.uses()
+    host = torch.full((4,), rank + 1.0)
+    with raises(ValueError, "a message of a tensor on cuda:1, but hymn has chosen GPU 0"):
+        dist.isend(double.on_gpu(host, 1), 1 - rank)
+    begun = [f"stream {STREAM} after 0", f"all_reduce on {HANDLE:#x}"]
+    for i, made in enumerate((["group on 1"], [])):
+        work = dist.all_reduce(double.on_gpu(host, 1), async_op=True)
+        assert double.take_notes() == made + begun
+        work.wait()
+        await_end(work)
+        assert host.tolist() == [3.0 * 2**i] * 4
+        double.take_notes()
+    assert hymn_torch.uses() == uses + 1, "it was asked where tensors are, and no more"
+    mine, theirs = torch.full((4,), float(rank)), torch.full((4,), -1.0)
+    works = [dist.isend(double.on_gpu(mine, 1), 1 - rank),
+             dist.irecv(double.on_gpu(theirs, 1), 1 - rank)]
+    for work in works:
+        work.wait()
+    assert theirs.tolist() == [1.0 - rank] * 4
+    double.take_notes()
+    # One rank's tensor alone is elsewhere: the group names the other's, too.
+    group = dist.new_group([0, 1])
+    total = torch.full((2,), rank + 1.0)
+    work = dist.all_reduce(double.on_gpu(total, rank), group=group, async_op=True)
+    assert double.take_notes() == [f"group on {rank}", *begun]
+    await_end(work)
+    assert total.tolist() == [3.0] * 2
+    group._get_backend(torch.device("cuda")).give_up("the test wants it so")
+    with raises(Exception, "the test wants it so"):
+        dist.all_reduce(double.on_gpu(total, rank), group=group)
+    double.take_notes()
+
+
 def check_refusals(double, rank):
     tensor = double.on_gpu(torch.ones(4))
     double.set_has_gpus(False)  # hymn itself is told of the stream
@@ -130,8 +166,8 @@ def of_rank(rank, path):
         assert host.tolist() == [2.0] * 3 and not told and not double.take_notes()
         before = hymn_torch.uses()
         check_order(double, rank)
-        assert hymn_torch.uses() == before + 2, "GPUs have another group than the host"
-        for check in (check_future, check_messages, check_refusals):
+        assert hymn_torch.uses() == before + 3, "GPUs have another group than the host"
+        for check in (check_future, check_messages, check_other_gpus, check_refusals):
             check(double, rank)
     assert [record.levelno for record in told] == [logging.INFO] and "not been run" in told[0].msg
     dist.destroy_process_group()

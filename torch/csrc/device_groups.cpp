@@ -1,0 +1,54 @@
+// Which group of hymn's carries the tensors of a process group that are on a GPU.
+#include "device_groups.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "errors.hpp"
+#include "gil.hpp"
+
+namespace hymn_torch {
+
+hymnGroup_t DeviceGroups::for_collective(int gpu) {
+  const WithoutGil waiting;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto found = by_gpu_.find(gpu); found != by_gpu_.end()) return found->second;
+  // Where hymn has no GPU at all its own error tells more.
+  const bool makes_one = is_anyone_elsewhere(own_ >= 0 && gpu != own_);
+  return by_gpu_.emplace(gpu, makes_one ? make_(gpu) : of_).first->second;
+}
+
+bool DeviceGroups::is_anyone_elsewhere(bool am_elsewhere) const {
+  int32_t elsewhere = am_elsewhere ? 1 : 0;
+  check(hymnAllReduce(&elsewhere, &elsewhere, 1, hymnInt32, hymnMax, of_, nullptr));
+  return elsewhere != 0;
+}
+
+hymnGroup_t DeviceGroups::for_message(int gpu) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto found = by_gpu_.find(gpu); found != by_gpu_.end()) return found->second;
+  }
+  if (own_ < 0 || gpu == own_) return of_;
+  throw_value_error("hymn: a message of a tensor on cuda:" + std::to_string(gpu) +
+                    ", but hymn has chosen GPU " + std::to_string(own_) +
+                    " for this rank; make a collective of tensors on that GPU first, on all ranks "
+                    "of the group, or choose it by HYMN_GPU");
+}
+
+void DeviceGroups::for_each(const std::function<void(hymnGroup_t)>& act) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [gpu, group] : by_gpu_)
+    if (group != of_) act(group);
+}
+
+void DeviceGroups::free() noexcept {
+  for_each([](hymnGroup_t group) {
+    if (hymnGroupFree(group) != hymnSuccess)
+      std::fprintf(stderr, "hymn-torch warning: ending a group: %s\n", hymnGetLastError());
+  });
+  by_gpu_.clear();
+}
+
+}  // namespace hymn_torch
