@@ -59,7 +59,7 @@ class GpuDevice {
   /// holds now.
   cuda_api::Stream stream_behind_default();
   /// Throws UsageError for a stream of another GPU, or of another context than the primary one.
-  void require_own(cuda_api::Stream stream);
+  HYMN_PRIVATE void require_own(cuda_api::Stream stream);
   /// A number that no other stream ever has, other than a handle, which is used again. 0: the
   /// driver, older than CUDA 12.0, has none.
   std::uint64_t id_of(cuda_api::Stream stream) const;

@@ -51,11 +51,16 @@ GradientGpu::~GradientGpu() {
   const auto end = std::chrono::steady_clock::now() + longest_rest;
   while (!sweep() && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  static auto& kept = *new std::vector<Remains>;  // until the process ends
-  static std::mutex keeping;
-  const std::lock_guard lock(keeping);
-  for (Remains& each : remains_) kept.push_back(std::move(each));
+  for (Remains& each : remains_) keep(std::move(each.memory));
   gpu_->destroy_stream(averages_);
+}
+
+/// Until the process ends.
+void GradientGpu::keep(DeviceMemory memory) {
+  static auto& kept = *new std::vector<DeviceMemory>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(memory));
 }
 
 Stream GradientGpu::framework_stream() const {
@@ -79,6 +84,10 @@ void GradientGpu::order(Stream earlier, Stream later) {
 Stream GradientGpu::touched_stream() {
   const Stream stream = framework_stream();
   if (!holds(touched_, stream)) {
+    {
+      const GpuDevice::Entry entry(*gpu_);
+      gpu_->require_own(stream);
+    }
     order(averages_, stream);
     touched_.push_back(stream);
   }
@@ -145,7 +154,8 @@ void GradientGpu::let_go(DeviceMemory memory) noexcept {
   Event last = nullptr;
   try {
     last = gpu_->mark(averages_);
-  } catch (...) {  // NOLINT: see above
+  } catch (...) {
+    return keep(std::move(memory));
   }
   {
     const std::lock_guard lock(mutex_);
@@ -157,9 +167,8 @@ void GradientGpu::let_go(DeviceMemory memory) noexcept {
 bool GradientGpu::sweep() noexcept {
   std::vector<DeviceMemory> over;  // freed without the lock
   const std::lock_guard lock(mutex_);
-  const auto are_over = std::ranges::partition(remains_, [this](const Remains& each) {
-    return each.last == nullptr || !gpu_->is_over(each.last);
-  });
+  const auto are_over = std::ranges::partition(
+      remains_, [this](const Remains& each) { return !gpu_->is_over(each.last); });
   for (Remains& each : are_over) {
     gpu_->give_back(each.last);
     over.push_back(std::move(each.memory));

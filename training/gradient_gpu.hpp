@@ -60,6 +60,7 @@ class GradientGpu : public std::enable_shared_from_this<GradientGpu> {
   cuda_api::Stream touched_stream();
   void order(cuda_api::Stream earlier, cuda_api::Stream later);
   void let_go(DeviceMemory memory) noexcept;
+  static void keep(DeviceMemory memory);
   /// Frees what nothing works on any more; whether nothing is left.
   bool sweep() noexcept;
 

@@ -38,6 +38,7 @@ void GradientPlace::broadcast(std::span<const BufferView> values, std::size_t by
   touch();
   broadcast_coalesced(group_, values, bytes_at_a_time, root, {.stream = averages()});
   hand_over();
+  settle();
 }
 
 namespace {
@@ -89,11 +90,8 @@ void GradientPlaces::add(int gpu, bool is_of_group, const StreamOf& stream_of) {
       group, std::make_shared<GradientGpu>(reached.device, stream_of)));
 }
 
-GradientPlaces::~GradientPlaces() {
-  for (ProcessGroup& each : own_) try {
-      each.destroy();
-    } catch (const std::exception&) {  // NOLINT: it has been given up
-    }
+void GradientPlaces::end() const {
+  for (const ProcessGroup& each : own_) ProcessGroup(each).destroy();
 }
 
 void GradientPlaces::abort(const std::string& reason) const {

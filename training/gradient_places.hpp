@@ -55,10 +55,6 @@ class GradientPlaces {
   /// same ranks are made for those on which `group` does not work on all of them. Throws
   /// UnsupportedError, and what making groups does.
   GradientPlaces(const ProcessGroup& group, std::span<const int> gpus, const StreamOf& stream_of);
-  /// Ends these groups.
-  ~GradientPlaces();
-  GradientPlaces(const GradientPlaces&) = delete;
-  GradientPlaces& operator=(const GradientPlaces&) = delete;
 
   const ProcessGroup& group() const { return host_->group(); }
   /// Of the k-th of the GPUs; -1: of the host.
@@ -74,6 +70,8 @@ class GradientPlaces {
   }
   /// Gives all groups up.
   void abort(const std::string& reason) const;
+  /// Ends the groups that were made here.
+  void end() const;
 
  private:
   void add(int gpu, bool is_of_group, const StreamOf& stream_of);

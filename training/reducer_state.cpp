@@ -29,6 +29,7 @@ ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Param
       broadcast_model(group_.global_rank(0));
     else
       broadcast_buffers();
+    places_->settle();
   });
 }
 
@@ -39,6 +40,7 @@ ReducerState::~ReducerState() {
     // Gradients may have been used in buckets.
     places_->hand_over();
     places_->settle();
+    places_->end();
   } catch (...) {  // NOLINT: the driver may be gone, and the group
   }
 }

@@ -109,9 +109,9 @@ struct ReducerOptions {
   /// at the end of each iteration that reduces; in a Join, of who stands in for it.
   std::vector<BufferView> buffers{};
   /// The stream that gradients of that GPU are computed on now, which may be another one at each
-  /// call; as CUDA numbers GPUs in this process. It must live until finish() has returned. Called
-  /// in calls of the reducer, its end included, on their thread. Unset, and null: the legacy
-  /// default stream of that GPU.
+  /// call; as CUDA numbers GPUs in this process. It must live until finish() has returned, and
+  /// where something has failed until the reducer has ended. Called in calls of the reducer, its
+  /// end included, on their thread. Unset, and null: the legacy default stream of that GPU.
   std::function<void*(int gpu)> stream{};
 };
 

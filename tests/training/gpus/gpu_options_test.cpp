@@ -229,6 +229,19 @@ TEST_P(GpuOptions, WithoutNcclTheyAreStaged) {
   EXPECT_EQ(toys.gpus.count("all_reduce"), 0);
 }
 
+TEST_P(GpuOptions, InAnEagerWorld) {
+  Config config;
+  config.nccl.init = NcclInit::eager;
+  toys.run(
+      [this](World& world) {
+        ToyModel model = model_of(world, 4);
+        GradientReducer reducer(world.group(), model.parameters(), small_buckets());
+        ToyStep steps(world, model, reducer);
+        for (int iteration = 0; iteration < 3; ++iteration) step(world, steps, iteration);
+      },
+      {}, config);
+}
+
 TEST_P(GpuOptions, GroupsOfSome) {
   toys.run([this](World& world) {
     ProcessGroup group = world.new_group({0, 2});

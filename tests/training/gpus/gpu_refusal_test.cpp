@@ -77,6 +77,21 @@ TEST_F(GpuRefusal, GradientsAreWhereValuesAre) {
   });
 }
 
+TEST_F(GpuRefusal, StreamsOfOtherGpus) {
+  toys.run([this](World& world) {
+    ToyModel model = model_on(world, {0});
+    ProcessGroup group = world.new_group({0, 1});
+    expect_error(ErrorKind::usage,
+                 [&] {
+                   GradientReducer reducer(group, model.parameters(), {.stream = [&](int gpu) {
+                                             return toys.stream(gpu ^ 1);
+                                           }});
+                 },
+                 {"the stream does not belong to GPU"});
+    world.group().barrier();
+  });
+}
+
 TEST_F(GpuRefusal, WhatComputesOnTheHost) {
   toys.run([this](World& world) {
     ToyModel model = model_on(world, {0});
@@ -137,6 +152,28 @@ TEST_F(GpuRefusal, AGradientThatIsNeverReadyEndsAllGroups) {
                    {"parameter " + std::to_string(forgotten) + " (layer) is not ready"});
       EXPECT_TRUE(group.is_aborted());
     });
+  EXPECT_EQ(toys.gpus.open_allocations(), 0);
+}
+
+// Who waits for a stream by the driver's means hears nothing; the progress thread does.
+TEST_F(GpuRefusal, TheProgressThreadFreesStreams) {
+  toys.run(
+      [&](World& world) {
+        ToyModel model = model_on(world, {0, 1, 0});
+        ProcessGroup group = world.new_group({0, 1}, {.description = "left"});
+        GradientReducer reducer(group, model.parameters(),
+                                {.first_bucket_bytes = 1, .stream = toys.streams()});
+        ToyStep step(world, model, reducer, group);
+        step.backward(0);
+        toys.synchronize(world);
+        world.group().barrier();
+        if (world.rank() == 0)
+          group.abort("for the test");
+        else
+          error_text([&] { step.backward(1); });
+        toys.synchronize(world);
+      },
+      {.progress_thread = true});
   EXPECT_EQ(toys.gpus.open_allocations(), 0);
 }
 
