@@ -1,5 +1,8 @@
 // Gradients in the order of the framework's streams: the host goes on, and what follows on a stream
 // finds averages.
+#include <chrono>
+#include <thread>
+
 #include "tests/training/gpus/spread.hpp"
 
 namespace hymn::test {
@@ -93,6 +96,41 @@ TEST_F(GpuOrder, StreamsMayDifferAtEachCall) {
     });
 }
 
+// What the last iteration has still to take from a bucket is not cleared before, on another stream.
+TEST_F(GpuOrder, ALateStreamFindsItsAverages) {
+  toys.run([&](World& world) {
+    const int gpu = toys.gpu(world, 0);
+    void* const late = toys.stream(gpu);
+    void* const other = toys.gpus.make_stream(gpu);
+    void* now = late;
+    ToyModel model;
+    model.in(toys.memory_of(gpu)).add("a", {50});
+    GradientReducer reducer(world.group(), model.parameters(),
+                            {.find_unused_parameters = true, .stream = [&](int) { return now; }});
+    const std::vector<std::size_t> all = {0}, none;
+    std::function<void()> open = [] {};
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      reducer.prepare(all);
+      fill_later(now, reducer.gradient(0), toy_gradient(world.rank(), 0, iteration));
+      reducer.ready(0);
+      if (iteration == 1) open = toys.gpus.gate(late);
+      reducer.finish();
+    }
+    now = other;
+    // That all know who is used, the host waits for.
+    std::jthread opener([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      open();
+    });
+    reducer.prepare(none);
+    reducer.finish();
+    opener.join();
+    EXPECT_TRUE(toys.gpus.synchronize(late));
+    EXPECT_EQ(ToyModel::value_of(reducer.gradient(0)), toy_average(2, 0, 1));
+    EXPECT_TRUE(toys.gpus.synchronize(other));
+  });
+}
+
 TEST_F(GpuOrder, WithoutAStreamItIsTheDefaultOne) {
   toys.run([&](World& world) {
     ToyModel model;
@@ -146,6 +184,45 @@ TEST_F(GpuOrder, MemoryGoesWithItsLastOwner) {
     world.group().barrier();
   });
   EXPECT_EQ(toys.gpus.open_allocations(), 0);
+}
+
+// The framework's kernels may still read gradients in buckets when the reducer goes.
+TEST_F(GpuOrder, MemoryStaysWhileAStreamMayUseIt) {
+  toys.run([&](World& world) {
+    const int gpu = toys.gpu(world, 1);
+    ToyModel model;
+    model.in(toys.memory_of(gpu)).add("a", {50}).add("b", {50}, DataType::float64);
+    std::shared_ptr<void> owner;
+    std::function<void()> open;
+    double seen = -1;
+    int before = 0;
+    {
+      GradientReducer reducer(world.group(), model.parameters(),
+                              {.gradient_as_bucket_view = true, .stream = toys.streams()});
+      ToyStep step(world, model, reducer);
+      for (int iteration = 0; iteration < 5; ++iteration) {
+        step.backward(iteration);
+        toys.synchronize(world);
+        world.group().barrier();
+      }
+      owner = reducer.gradient_owner(0);
+      before = toys.gpus.open_allocations();
+      world.group().barrier();
+      open = toys.gpus.gate(toys.stream(gpu));
+      toys.gpus.enqueue(toys.stream(gpu), [&seen, gradient = reducer.gradient(1)] {
+        seen = ToyModel::value_of(gradient);
+      });
+    }
+    EXPECT_EQ(toys.gpus.open_allocations(), before);
+    world.group().barrier();
+    open();
+    toys.synchronize(world);
+    EXPECT_EQ(seen, toy_average(2, 1, 4));
+    owner.reset();
+    world.group().barrier();
+    EXPECT_EQ(toys.gpus.open_allocations(), before - 4);
+    world.group().barrier();
+  });
 }
 
 }  // namespace
