@@ -68,8 +68,7 @@ HYMN_PRIVATE HostSummary summarise(const Machine& machine, int machine_kind,
 
 /// Writes what a summary tells of GPUs: of those that a group's ranks on one host use, as indices
 /// in Machine::gpus; -1 for a rank without one.
-HYMN_PRIVATE void summarise_gpus(const Machine& machine, std::span<const int> gpus,
-                                 HostSummary& summary);
+void summarise_gpus(const Machine& machine, std::span<const int> gpus, HostSummary& summary);
 
 /// How the members of a group lie on their hosts: what the planner decides by. Equal on all
 /// members.

@@ -17,7 +17,7 @@
 #include "collectives/nccl/channel.hpp"
 #include "gpu/nccl_library.hpp"
 #include "runtime/mechanisms/mechanism.hpp"
-#include "runtime/mechanisms/rank_gpus.hpp"
+#include "runtime/mechanisms/nccl_gpus.hpp"
 
 namespace hymn {
 

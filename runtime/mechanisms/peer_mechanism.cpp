@@ -158,10 +158,8 @@ std::string PeerMechanism::why_not(const Membership& membership,
   const std::vector<int> here = members_here(membership);
   if (nccl_.own_gpu() == nullptr) return fmt::format("rank {} has no GPU", home_.rank);
   if (options.gpu && *options.gpu != nccl_.own_gpu()->gpu->index())
-    return fmt::format(
-        "rank {} names GPU {} (GroupOptions::gpu), and peer memory serves groups on "
-        "the ranks' own GPUs alone",
-        home_.rank, *options.gpu);
+    return fmt::format("rank {} names GPU {}, and peer memory serves the ranks' own alone",
+                       home_.rank, *options.gpu);
   if (cuda::kernel_image().empty()) return "this build of hymn has no GPU kernels";
   if (membership.ranks.size() < 2) return "one rank alone has no peer";
   if (compat_ == P2pCompat::c10d && here.size() < membership.ranks.size())

@@ -68,7 +68,8 @@ void use_two(const std::string& path, int ranks) {
     std::vector<Work> works;
     for (int gpu = 0; gpu < 2; ++gpu) {
       groups.push_back(world.new_group(all, {.path = path, .gpu = gpu}));
-      values.push_back(std::make_unique<FloatsOn>(gpu, Floats(count, 1.0f + world.rank() + gpu)));
+      values.push_back(std::make_unique<FloatsOn>(
+          gpu, Floats(count, static_cast<float>(1 + world.rank() + gpu))));
     }
     for (const std::size_t gpu : {1u, 0u}) {
       const BufferView view = values[gpu]->view();

@@ -102,6 +102,30 @@ TEST_F(GpuSeveralEnds, OneGpuForTwoRanksIsStaged) {
   EXPECT_EQ(gpus.count("init"), 0);
 }
 
+// Two ranks on each of two hosts, in an order in which hosts change from member to member.
+TEST_F(GpuSeveralEnds, EachHostHasGpusOfItsOwn) {
+  gpus.run_on_hosts({2, 2}, [this](World& world) {
+    const int me = world.rank();
+    const int other = me ^ 1;
+    ProcessGroup group = world.new_group({0, 2, 1, 3}, {.gpu = other});
+    Buffer sum(gpus, other, {me + 1});
+    EXPECT_EQ(group.explain(Request::all_reduce(sum.view(), sum.view())).path, "nccl");
+    group.all_reduce(sum.view());
+    EXPECT_EQ(sum.values(), Ints{10});
+    // Of the second host both name one.
+    const int same = me < 2 ? other : 3;
+    ProcessGroup staged = world.new_group({0, 2, 1, 3}, {.gpu = same});
+    Buffer product(gpus, same, {me + 1});
+    EXPECT_EQ(staged.explain(Request::all_reduce(product.view(), product.view())).path, "staged");
+    staged.all_reduce(product.view(), ReduceOp::product);
+    EXPECT_EQ(product.values(), Ints{24});
+    EXPECT_THAT(
+        thrown_by<UsageError>([&] { world.new_group({0, 1, 2, 3}, {.gpu = me == 0 ? 2 : me}); }),
+        HasSubstr("GroupOptions::gpu is 2 on rank 0, which is none of the 2 GPUs that its host"));
+    world.group().barrier();
+  });
+}
+
 TEST_F(GpuSeveralEnds, PeerMemoryIsForTheRanksOwn) {
   run([this](World& world) {
     ProcessGroup group = on_second(world, {.path = "cuda_p2p,nccl"});
@@ -109,7 +133,7 @@ TEST_F(GpuSeveralEnds, PeerMemoryIsForTheRanksOwn) {
     const Explanation told = group.explain(Request::all_reduce(sum.view(), sum.view()));
     EXPECT_EQ(told.path, "nccl");
     EXPECT_THAT(reason_of(told, "cuda_p2p"),
-                HasSubstr("rank 0 names GPU 3 (GroupOptions::gpu), and peer memory serves"));
+                HasSubstr("rank 0 names GPU 3, and peer memory serves"));
     ProcessGroup same = on(world, world.rank(), {.path = "cuda_p2p"});
     if (!cuda::kernel_image().empty()) expect_sum(same, world.rank(), world.rank());
     world.group().barrier();

@@ -1,4 +1,4 @@
-#include "runtime/mechanisms/rank_gpus.hpp"
+#include "runtime/mechanisms/nccl_gpus.hpp"
 
 #include <fmt/format.h>
 
