@@ -110,6 +110,7 @@ struct Functions {
   Function<Result(Pointer*, std::size_t, Stream)> allocate_on{"cuMemAllocAsync"};
   Function<Result(Pointer, Stream)> release_on{"cuMemFreeAsync"};
   Function<Result(Pointer, unsigned char, std::size_t)> fill{"cuMemsetD8_v2"};
+  Function<Result(Pointer, unsigned char, std::size_t, Stream)> fill_on{"cuMemsetD8Async"};
   Function<Result(Pointer, const void*, std::size_t)> to_gpu{"cuMemcpyHtoD_v2"};
   Function<Result(void*, Pointer, std::size_t)> to_host{"cuMemcpyDtoH_v2"};
   Function<Result(Pointer, Context, Pointer, Context, std::size_t)> between{"cuMemcpyPeer"};

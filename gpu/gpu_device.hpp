@@ -59,7 +59,7 @@ class GpuDevice {
   /// holds now.
   cuda_api::Stream stream_behind_default();
   /// Throws UsageError for a stream of another GPU, or of another context than the primary one.
-  void require_own(cuda_api::Stream stream);
+  HYMN_PRIVATE void require_own(cuda_api::Stream stream);
   /// A number that no other stream ever has, other than a handle, which is used again. 0: the
   /// driver, older than CUDA 12.0, has none.
   std::uint64_t id_of(cuda_api::Stream stream) const;
@@ -67,15 +67,15 @@ class GpuDevice {
   bool is_capturing(cuda_api::Stream stream);
 
   /// An event that is recorded behind all that is on the stream now. To be given back.
-  cuda_api::Event mark(cuda_api::Stream stream);
+  HYMN_PRIVATE cuda_api::Event mark(cuda_api::Stream stream);
   /// Whether all before it has happened. Throws BackendError when something of it has failed.
   HYMN_PRIVATE bool has_happened(cuda_api::Event event) const;
   /// Whether nothing before it goes on any more: it has happened, or something of it has failed.
-  bool is_over(cuda_api::Event event) const noexcept;
+  HYMN_PRIVATE bool is_over(cuda_api::Event event) const noexcept;
   /// What is enqueued on the stream from now on waits for it. The host does not.
-  void wait_on(cuda_api::Stream stream, cuda_api::Event event);
+  HYMN_PRIVATE void wait_on(cuda_api::Stream stream, cuda_api::Event event);
   /// It may still be waited for by streams: these hold on to what they wait for.
-  void give_back(cuda_api::Event event);
+  HYMN_PRIVATE void give_back(cuda_api::Event event);
   /// One that is given back in the end.
   class LentEvent {
    public:

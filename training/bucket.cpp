@@ -20,9 +20,12 @@ CallSite site_of(const Model& model, std::span<const std::size_t> parameters, st
 
 /// Where a NaN is what a call was refused for.
 void name_nan(const Bucket& bucket, const Error& refused) {
+  const auto memory = bucket.place().read(bucket.buffer());
+  BufferView readable = bucket.buffer();
+  readable.data = const_cast<void*>(memory.get());
   for (const Slot& slot : bucket.slots())
-    if (const auto element = first_nan(
-            bucket.buffer().slice(slot.offset, bucket.model()[slot.parameter].data.count)))
+    if (const auto element =
+            first_nan(readable.slice(slot.offset, bucket.model()[slot.parameter].data.count)))
       throw UsageError(fmt::format("element {} of the gradient of {} is a NaN: {}", *element,
                                    bucket.model().name_of(slot.parameter), refused.problem()),
                        {.operation = "GradientReducer",
@@ -32,17 +35,19 @@ void name_nan(const Bucket& bucket, const Error& refused) {
 
 }  // namespace
 
-Bucket::Bucket(std::shared_ptr<const Model> model, std::span<const std::size_t> parameters,
-               std::size_t index)
-    : model_(std::move(model)), site_(site_of(*model_, parameters, index)) {
+Bucket::Bucket(std::shared_ptr<const Model> model, const GradientPlaces& places,
+               std::span<const std::size_t> parameters, std::size_t index)
+    : model_(std::move(model)),
+      place_(places[model_->gpu_of(parameters.front())]),
+      site_(site_of(*model_, parameters, index)) {
   std::size_t count = 0;
   for (const std::size_t parameter : parameters) {
     slots_.push_back({parameter, count});
     count += (*model_)[parameter].data.count;
   }
   const DataType dtype = (*model_)[parameters.front()].data.dtype;
-  memory_ = std::make_shared<SharedBuffer>(count * size_of(dtype));
-  buffer_ = BufferView(memory_->data(), count, dtype);
+  memory_ = place_->allocate(count * size_of(dtype));
+  buffer_ = BufferView(memory_.get(), count, dtype, place_->kind());
 }
 
 BufferView Bucket::part(const BufferView& all, const Slot& slot) const {
@@ -77,16 +82,19 @@ void require_fitting(const BufferView& given, const BufferView& own, std::size_t
 
 Work BucketPart::average(BufferView what, std::shared_ptr<void> its_owner) const {
   if (!its_owner) its_owner = owner;
+  const GradientPlace& place = bucket->place();
+  void* const stream = place.averages();
   Work work;
   try {
-    work = averaging->group.all_reduce_async(what, averaging->op, {.site = bucket->site()});
+    work = ProcessGroup(place.group())
+               .all_reduce_async(what, averaging->op, {.stream = stream, .site = bucket->site()});
   } catch (const UsageError& refused) {
     name_nan(*bucket, refused);
     throw;
   }
   // The reducer may be gone before it is over.
   (void)work.then([its_owner](const std::vector<BufferView>&) {});
-  averaging->in_flight.push_back({work, std::move(its_owner)});
+  averaging->in_flight.push_back({work, std::move(its_owner), stream != nullptr});
   return work;
 }
 
@@ -95,7 +103,8 @@ Work BucketPart::average(BufferView what, std::shared_ptr<void> its_owner) const
 std::size_t GradBucket::index() const { return part_->index; }
 bool GradBucket::is_last() const { return part_->is_last; }
 BufferView GradBucket::buffer() const { return part_->buffer; }
-const ProcessGroup& GradBucket::group() const { return part_->averaging->group; }
+const ProcessGroup& GradBucket::group() const { return part_->bucket->place().group(); }
+void* GradBucket::stream() const { return part_->bucket->place().averages(); }
 int GradBucket::divisor() const { return part_->averaging->divisor; }
 Work GradBucket::average(BufferView buffer, std::shared_ptr<void> owner) const {
   return part_->average(buffer, std::move(owner));

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "hymn/allocate.hpp"
 #include "hymn/gradient_reducer.hpp"
+#include "training/gradient_places.hpp"
 #include "training/model.hpp"
 
 namespace hymn::training::detail {
@@ -16,11 +16,12 @@ namespace hymn::training::detail {
 struct InFlight {
   Work work;
   std::shared_ptr<void> owner;
+  bool is_on_stream = false;  ///< which others wait for, and not the host
 };
 
 /// How an iteration averages, and what of that is in flight.
 struct Averaging {
-  ProcessGroup group;
+  std::shared_ptr<const GradientPlaces> places;
   ReduceOp op = ReduceOp::avg;
   int divisor = 1;
   std::vector<InFlight> in_flight{};
@@ -41,17 +42,19 @@ struct Slot {
 
 class Bucket {
  public:
-  Bucket(std::shared_ptr<const Model> model, std::span<const std::size_t> parameters,
-         std::size_t index);
+  Bucket(std::shared_ptr<const Model> model, const GradientPlaces& places,
+         std::span<const std::size_t> parameters, std::size_t index);
 
   const std::vector<Slot>& slots() const { return slots_; }
   const Model& model() const { return *model_; }
+  /// Where all of it lies.
+  const GradientPlace& place() const { return *place_; }
   /// By which calls for it are known.
   CallSite site() const { return site_; }
   /// All of it, flat.
   BufferView buffer() const { return buffer_; }
   /// What keeps it alive.
-  const std::shared_ptr<SharedBuffer>& memory() const { return memory_; }
+  const std::shared_ptr<void>& memory() const { return memory_; }
   /// That place in `all`, which is this bucket's buffer or laid out as it, in the parameter's
   /// shape.
   BufferView part(const BufferView& all, const Slot& slot) const;
@@ -60,7 +63,8 @@ class Bucket {
  private:
   std::shared_ptr<const Model> model_;
   std::vector<Slot> slots_;
-  std::shared_ptr<SharedBuffer> memory_;
+  std::shared_ptr<const GradientPlace> place_;
+  std::shared_ptr<void> memory_;
   BufferView buffer_;
   CallSite site_;
 };

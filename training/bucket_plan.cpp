@@ -1,6 +1,7 @@
 #include "training/bucket_plan.hpp"
 
 #include <map>
+#include <utility>
 
 namespace hymn::training::detail {
 
@@ -20,11 +21,12 @@ std::vector<std::vector<std::size_t>> plan_buckets(const Model& model,
     std::size_t limit = 0;
     bool is_open = false;
   };
-  std::map<DataType, Open> open;
+  std::map<std::pair<DataType, int>, Open> open;  // by type and GPU
   std::vector<std::vector<std::size_t>> buckets;
   for (const std::size_t index : order) {
     const BufferView& data = model[index].data;
-    Open& one = open.try_emplace(data.dtype, Open{.limit = first_bytes}).first->second;
+    Open& one = open.try_emplace({data.dtype, model.gpu_of(index)}, Open{.limit = first_bytes})
+                    .first->second;
     if (!one.is_open) {
       one.bucket = buckets.size();
       one.bytes = 0;

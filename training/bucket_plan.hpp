@@ -13,8 +13,8 @@ namespace hymn::training::detail {
 /// iteration has shown it: the last first.
 std::vector<std::size_t> backward_order(const Model& model);
 
-/// Parameters of one type, in `order`, until a bucket has so many bytes or more; the first of each
-/// type is small. Buckets are in the order of their first parameters.
+/// Parameters of one type on one GPU, in `order`, until a bucket has so many bytes or more; the
+/// first of each is small. Buckets are in the order of their first parameters.
 std::vector<std::vector<std::size_t>> plan_buckets(const Model& model,
                                                    std::span<const std::size_t> order,
                                                    std::size_t first_bytes, std::size_t bytes);

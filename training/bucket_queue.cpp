@@ -2,14 +2,27 @@
 
 #include <fmt/format.h>
 
-namespace hymn::training::detail {
+#include <algorithm>
+#include <exception>
 
-BucketQueue::BucketQueue(std::shared_ptr<const Model> model,
+namespace hymn::training::detail {
+namespace {
+
+void wait_for(InFlight one, bool also_on_stream) {
+  if (!one.is_on_stream || also_on_stream) return one.work.wait();
+  // It may have failed.
+  (void)one.work.test();
+  if (const auto error = one.work.error()) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+BucketQueue::BucketQueue(std::shared_ptr<const Model> model, const GradientPlaces& places,
                          const std::vector<std::vector<std::size_t>>& parameters,
                          std::shared_ptr<const CommHook> hook)
     : hook_(std::move(hook)), places_(model->size()) {
   for (const std::vector<std::size_t>& some : parameters) {
-    buckets_.push_back(std::make_shared<const Bucket>(model, some, buckets_.size()));
+    buckets_.push_back(std::make_shared<const Bucket>(model, places, some, buckets_.size()));
     for (std::size_t slot = 0; slot < some.size(); ++slot)
       places_[some[slot]] = {buckets_.size() - 1, slot};
   }
@@ -57,7 +70,7 @@ Future<BufferView> BucketQueue::start(std::size_t bucket) {
     return (*hook_)(GradBucket(std::move(part)));
   } catch (const std::exception& error) {
     // The other ranks wait for what this one does not begin.
-    averaging_->group.abort(
+    averaging_->places->abort(
         fmt::format("the hook of bucket {} has failed: {}", bucket, error.what()));
     throw;
   }
@@ -72,6 +85,10 @@ void BucketQueue::step() {
   }
 }
 
+bool BucketQueue::are_all_there() const {
+  return std::ranges::all_of(started_, [](const auto& future) { return future->is_ready(); });
+}
+
 std::vector<BufferView> BucketQueue::wait() {
   for (std::size_t bucket = 0; bucket < size(); ++bucket)
     if (!started_[bucket])
@@ -79,11 +96,14 @@ std::vector<BufferView> BucketQueue::wait() {
           fmt::format("bucket {} is not reduced, as a hook has failed", bucket),
           {.operation = "GradientReducer::finish()",
            .remedy = "make a new group, and a new reducer, after what ready() throws"});
-  // A future of a hook's own moves nothing: whoever waits for it does.
+  // A future of a hook's own moves nothing: whoever waits for it does. What has been chained may
+  // start more.
   std::vector<InFlight>& all = averaging_->in_flight;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    Work work = all[i].work;
-    work.wait();
+  for (const bool waits_for_streams : {false, true}) {
+    if (waits_for_streams && are_all_there()) break;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      wait_for(InFlight(all[i]), waits_for_streams);
+    }
   }
   std::vector<BufferView> results;
   for (std::size_t bucket = 0; bucket < size(); ++bucket) {

@@ -13,7 +13,7 @@ namespace hymn::training::detail {
 
 class BucketQueue {
  public:
-  BucketQueue(std::shared_ptr<const Model> model,
+  BucketQueue(std::shared_ptr<const Model> model, const GradientPlaces& places,
               const std::vector<std::vector<std::size_t>>& parameters,
               std::shared_ptr<const CommHook> hook);
 
@@ -32,7 +32,8 @@ class BucketQueue {
   void note_ready(std::size_t parameter);
   /// Moves what is in flight.
   void step();
-  /// Waits for all that is in flight: where each bucket's results are. All are full.
+  /// Waits for all that is in flight, but for what is on streams, where a hook does not wait for
+  /// it: where each bucket's results are, or will be for who comes after that. All are full.
   std::vector<BufferView> wait();
   /// Of this iteration.
   const Averaging& averaging() const { return *averaging_; }
@@ -49,6 +50,7 @@ class BucketQueue {
     std::size_t slot = 0;
   };
   void start_full_ones();
+  bool are_all_there() const;
   Future<BufferView> start(std::size_t bucket);
 
   std::shared_ptr<const CommHook> hook_;

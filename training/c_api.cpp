@@ -49,6 +49,10 @@ ReducerOptions options_of(const hymnReducerOptions_t* options) {
   if (given.hook != nullptr) result.hook = given.hook->hook;
   for (const Parameter& each : parameters_of(given.buffers, given.buffer_count))
     result.buffers.push_back(each.data);
+  if (given.stream != nullptr)
+    result.stream = [stream = given.stream, user = given.stream_user](int gpu) {
+      return stream(gpu, user);
+    };
   return result;
 }
 

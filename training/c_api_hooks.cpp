@@ -135,6 +135,11 @@ hymnResult_t hymnGradBucketParameters(hymnGradBucket_t bucket, size_t* parameter
   });
 }
 
+hymnResult_t hymnGradBucketStream(hymnGradBucket_t bucket, void** stream) {
+  return guarded(__func__,
+                 [&] { *need(stream, "stream") = need(bucket, "bucket")->bucket.stream(); });
+}
+
 hymnResult_t hymnGradBucketDivisor(hymnGradBucket_t bucket, int* divisor) {
   return guarded(__func__,
                  [&] { *need(divisor, "divisor") = need(bucket, "bucket")->bucket.divisor(); });

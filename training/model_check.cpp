@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include "hymn/objects.hpp"
+#include "training/host_hook.hpp"
 
 namespace hymn::training::detail {
 namespace {
 
 /// A line for each parameter, and before them one of the options.
 using Description = std::vector<std::string>;
+
+/// Which GPU it is does not matter, and has another number on each rank; but whose others are
+/// there.
+std::string describe_gpu(int number) {
+  return number < 0 ? "" : fmt::format(", on GPU #{} of its model", number);
+}
 
 std::string describe(const Parameter& parameter) {
   return fmt::format("{} of {} with sizes {} and strides {}", parameter.name,
@@ -27,11 +34,14 @@ Description describe(const Model& model, const ReducerOptions& options) {
       options.first_bucket_bytes, options.bucket_bytes, options.gradient_as_bucket_view,
       options.find_unused_parameters, options.static_graph, options.broadcast_parameters,
       options.hook ? "a" : "no")};
-  for (const BufferView& buffer : options.buffers)
-    lines.front() +=
-        fmt::format(", a buffer of {} {} with sizes {} and strides {}", buffer.count,
-                    to_string(buffer.dtype), list_text(buffer.shape), list_text(buffer.strides));
-  for (std::size_t i = 0; i < model.size(); ++i) lines.push_back(describe(model[i]));
+  for (std::size_t i = 0; i < model.buffers().size(); ++i) {
+    const BufferView& buffer = model.buffers()[i];
+    lines.front() += fmt::format(", a buffer of {} {} with sizes {} and strides {}{}", buffer.count,
+                                 to_string(buffer.dtype), list_text(buffer.shape),
+                                 list_text(buffer.strides), describe_gpu(model.gpu_of_buffer(i)));
+  }
+  for (std::size_t i = 0; i < model.size(); ++i)
+    lines.push_back(describe(model[i]) + describe_gpu(model.gpu_of(i)));
   return lines;
 }
 
@@ -77,10 +87,11 @@ void require_agreement(const ProcessGroup& group, const Description& mine,
 std::shared_ptr<const Model> agreed_model(const ProcessGroup& group,
                                           std::vector<Parameter> parameters,
                                           const ReducerOptions& options) {
-  std::shared_ptr<const Model> model;
+  std::shared_ptr<Model> made;
   try {
-    for (std::size_t i = 0; i < options.buffers.size(); ++i) require_usable(options.buffers[i], i);
-    model = std::make_shared<const Model>(std::move(parameters), !options.gradient_as_bucket_view);
+    made = std::make_shared<Model>(group, std::move(parameters), options.buffers,
+                                   !options.gradient_as_bucket_view);
+    if (made->is_on_gpus()) require_hook_for_gpus(options.hook);
   } catch (const std::exception& error) {
     const auto* const own = dynamic_cast<const Error*>(&error);
     try {
@@ -89,8 +100,9 @@ std::shared_ptr<const Model> agreed_model(const ProcessGroup& group,
     }
     throw;
   }
-  require_agreement(group, describe(*model, options), {});
-  return model;
+  require_agreement(group, describe(*made, options), {});
+  made->forget_shapes_of_buffers();
+  return made;
 }
 
 }  // namespace hymn::training::detail

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hymn/gradient_hooks.hpp"
+#include "training/host_hook.hpp"
 
 namespace hymn::training {
 namespace {
@@ -210,9 +211,8 @@ CommHook power_sgd(const PowerSgdOptions& options) {
   if (options.start_iteration < 2 && (options.error_feedback || options.warm_start))
     refuse("PowerSGD begins before the buckets are what they stay",
            "give a start_iteration of 2 or more, or do without error_feedback and warm_start");
-  return [state = std::make_shared<PowerSgd>(options)](const GradBucket& bucket) {
-    return (*state)(bucket);
-  };
+  return detail::HostHook{"power_sgd", [state = std::make_shared<PowerSgd>(options)](
+                                           const GradBucket& bucket) { return (*state)(bucket); }};
 }
 
 }  // namespace hymn::training

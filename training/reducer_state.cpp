@@ -3,25 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "hymn/coalesce.hpp"
 #include "hymn/gradient_hooks.hpp"
 #include "training/bucket_plan.hpp"
 #include "training/model_check.hpp"
 
 namespace hymn::training::detail {
-namespace {
-
-void copy(BufferView from, BufferView to) {
-  if (from.data != to.data && from.count != 0) std::memcpy(to.data, from.data, from.bytes());
-}
-void clear(BufferView view) {
-  if (view.count != 0) std::memset(view.data, 0, view.bytes());
-}
-
-}  // namespace
 
 ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Parameter> parameters,
                            ReducerOptions options)
@@ -29,25 +17,32 @@ ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Param
       group_(std::move(group)),
       options_(std::move(options)),
       model_(agreed_model(group_, std::move(parameters), options_)),
+      places_(std::make_shared<const GradientPlaces>(group_, model_->gpus(), options_.stream)),
       backward_order_(backward_order(*model_)),
       marks_(model_->size(), options_.static_graph),
       hook_(std::make_shared<const CommHook>(options_.hook ? options_.hook : all_reduce_hook())),
       sparse_(*model_),
       used_(std::make_shared<std::vector<std::uint8_t>>(model_->size(), std::uint8_t{1})) {
-  // Shapes were for the others to look at.
-  for (BufferView& buffer : options_.buffers) buffer = buffer.slice(0, buffer.count);
   give_up_if_fails([this] {
     buckets_ = make_buckets(backward_order_);
     if (options_.broadcast_parameters)
       broadcast_model(group_.global_rank(0));
     else
       broadcast_buffers();
+    places_->settle();
   });
 }
 
 ReducerState::~ReducerState() {
   for (const auto& buckets : {&buckets_, &old_buckets_})
     if (*buckets) (*buckets)->abandon();
+  try {
+    // Gradients may have been used in buckets.
+    places_->hand_over();
+    places_->settle();
+    places_->end();
+  } catch (...) {  // NOLINT: the driver may be gone, and the group
+  }
 }
 
 template <class Do>
@@ -64,7 +59,7 @@ void ReducerState::give_up_if_fails(Do reduce) {
       reason += ": " + std::string(error.what());
     } catch (...) {  // what it is nobody can say
     }
-    group_.abort(reason);
+    places_->abort(reason);
     if (buckets_) buckets_->abandon();
     throw;
   }
@@ -72,8 +67,8 @@ void ReducerState::give_up_if_fails(Do reduce) {
 
 std::unique_ptr<BucketQueue> ReducerState::make_buckets(std::span<const std::size_t> order) const {
   return std::make_unique<BucketQueue>(
-      model_, plan_buckets(*model_, order, options_.first_bucket_bytes, options_.bucket_bytes),
-      hook_);
+      model_, *places_,
+      plan_buckets(*model_, order, options_.first_bucket_bytes, options_.bucket_bytes), hook_);
 }
 
 ErrorContext ReducerState::context(const char* call, const char* remedy) const {
@@ -83,19 +78,23 @@ ErrorContext ReducerState::context(const char* call, const char* remedy) const {
           .remedy = remedy};
 }
 
-void ReducerState::broadcast_model(int root) {
-  std::vector<BufferView> values = options_.buffers;
-  for (std::size_t i = 0; i < model_->size(); ++i) {
-    const BufferView& data = (*model_)[i].data;
-    values.push_back(data.slice(0, data.count));
-  }
-  if (!values.empty()) broadcast_coalesced(group_, values, options_.bucket_bytes, root);
-}
+void ReducerState::broadcast_model(int root) { broadcast(true, root); }
 
 void ReducerState::broadcast_buffers() {
-  if (options_.buffers.empty()) return;
-  broadcast_coalesced(group_, options_.buffers, options_.bucket_bytes,
-                      Join::acting_root(self_, group_.global_rank(0)));
+  if (!model_->buffers().empty()) broadcast(false, Join::acting_root(self_, group_.global_rank(0)));
+}
+
+void ReducerState::broadcast(bool with_parameters, int root) {
+  for (int gpu = -1; gpu < places_->gpus(); ++gpu) {
+    std::vector<BufferView> values;
+    for (std::size_t i = 0; i < model_->buffers().size(); ++i)
+      if (model_->gpu_of_buffer(i) == gpu) values.push_back(model_->buffers()[i]);
+    for (std::size_t i = 0; with_parameters && i < model_->size(); ++i) {
+      const BufferView& data = (*model_)[i].data;
+      if (model_->gpu_of(i) == gpu) values.push_back(data.slice(0, data.count));
+    }
+    if (!values.empty()) (*places_)[gpu]->broadcast(values, options_.bucket_bytes, root);
+  }
 }
 
 bool ReducerState::is_unused(std::size_t parameter) const {
@@ -177,7 +176,7 @@ bool ReducerState::is_synced(bool has_input) const {
 void ReducerState::begin_reduction() {
   const bool is_same_each_time = options_.static_graph || !options_.find_unused_parameters;
   if (!is_rebuilt_ && reductions_ > 0 && is_same_each_time) rebuild_buckets();
-  buckets_->begin({.group = group_, .op = Join::average(self_), .divisor = Join::divisor(self_)});
+  buckets_->begin({.places = places_, .op = Join::average(self_), .divisor = Join::divisor(self_)});
 }
 
 void ReducerState::rebuild_buckets() {
@@ -201,7 +200,8 @@ void ReducerState::leave_old_buckets() {
   if (!old_buckets_) return;
   if (options_.gradient_as_bucket_view)
     for (const std::size_t i : backward_order_)
-      copy(old_buckets_->gradient(i), buckets_->gradient(i));
+      place_of(i).copy(old_buckets_->gradient(i), buckets_->gradient(i));
+  places_->settle();
   old_buckets_.reset();
 }
 
@@ -244,21 +244,23 @@ void ReducerState::note_ready(std::size_t parameter) {
 void ReducerState::put_gradient(std::size_t parameter) {
   if (model_->is_sparse(parameter)) return;
   const BufferView place = buckets_->gradient(parameter);
+  place_of(parameter).touch();
   if (!marks_.has_gradient(parameter))
-    clear(place);
+    place_of(parameter).clear(place);
   else if (!options_.gradient_as_bucket_view)
-    copy((*model_)[parameter].gradient, place);
+    place_of(parameter).copy((*model_)[parameter].gradient, place);
   buckets_->note_ready(parameter);
 }
 
 void ReducerState::put_what_is_left(std::size_t parameter) {
   const BufferView place = buckets_->gradient(parameter);
+  place_of(parameter).touch();
   if (!marks_.has_gradient(parameter))
-    clear(place);
+    place_of(parameter).clear(place);
   else if (!options_.gradient_as_bucket_view)
-    copy((*model_)[parameter].gradient, place);
+    place_of(parameter).copy((*model_)[parameter].gradient, place);
   else if (old_buckets_)
-    copy(old_buckets_->gradient(parameter), place);
+    place_of(parameter).copy(old_buckets_->gradient(parameter), place);
   buckets_->note_ready(parameter);
 }
 
@@ -268,7 +270,7 @@ void ReducerState::require_all_ready() {
   const std::string problem =
       fmt::format("{} {} not ready", model_->names_of(missing), missing.size() == 1 ? "is" : "are");
   // The others wait for what cannot come.
-  if (reduces_) group_.abort(problem);
+  if (reduces_) places_->abort(problem);
   throw UsageError(problem, context("finish",
                                     "each that takes part is to be ready; with "
                                     "find_unused_parameters not all take part"));
@@ -293,6 +295,7 @@ void ReducerState::reduce_the_rest() {
   const auto mine = marks_.gradients();
   ask_who_is_used({mine.begin(), mine.end()});
   put_back(buckets_->wait());
+  places_->settle();
   sparse_.reduce(buckets_->averaging());
   marks_.forget_gradients();
   ++reductions_;
@@ -308,11 +311,12 @@ void ReducerState::ask_who_is_used(std::vector<std::uint8_t> mine) {
 }
 
 void ReducerState::put_back(std::span<const BufferView> results) {
+  places_->hand_over();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Bucket& bucket = (*buckets_)[i];
     for (const Slot& slot : bucket.slots()) {
       if (is_unused(slot.parameter)) continue;
-      copy(bucket.part(results[i], slot), gradient(slot.parameter));
+      bucket.place().copy(bucket.part(results[i], slot), gradient(slot.parameter));
     }
   }
 }
@@ -342,6 +346,8 @@ void ReducerState::shadow() {
   ask_who_is_used(options_.static_graph ? std::vector<std::uint8_t>(model_->size(), 1)
                                         : std::vector<std::uint8_t>(left.begin(), left.end()));
   buckets_->wait();
+  places_->hand_over();
+  places_->settle();
   sparse_.reduce(buckets_->averaging());
   marks_.forget_gradients();
   ++reductions_;

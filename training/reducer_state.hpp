@@ -44,6 +44,11 @@ class ReducerState {
 
  private:
   void broadcast_buffers();
+  /// These values of all, and the buffers, each on its place.
+  void broadcast(bool with_parameters, int root);
+  const GradientPlace& place_of(std::size_t parameter) const {
+    return *(*places_)[model_->gpu_of(parameter)];
+  }
   void require_parameter(std::size_t parameter, const char* call) const;
   void require_idle(const char* what, const char* call) const;
   void require_kind(std::size_t parameter, bool sparse, const char* call) const;
@@ -76,6 +81,7 @@ class ReducerState {
   ProcessGroup group_;
   ReducerOptions options_;
   std::shared_ptr<const Model> model_;
+  std::shared_ptr<const GradientPlaces> places_;
   const std::vector<std::size_t> backward_order_;
   ReadyMarks marks_;
   std::shared_ptr<const CommHook> hook_;

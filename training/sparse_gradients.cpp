@@ -68,12 +68,13 @@ void SparseGradients::give(const Model& model, std::size_t parameter, const Spar
 
 void SparseGradients::reduce(const Averaging& averaging) {
   // What is divided after the sum has been rounded once more: only where ranks have run out.
-  const bool are_all = averaging.divisor == averaging.group.size();
+  const ProcessGroup& group = averaging.places->group();
+  const bool are_all = averaging.divisor == group.size();
   SparseOptions options{.reduction = are_all ? ReduceOp::avg : ReduceOp::sum};
   std::vector<Work> works;
   for (auto& [parameter, one] : all_) {
     options.declared = one.declared;
-    works.push_back(all_reduce_sparse_async(averaging.group, one.given, one.average, options));
+    works.push_back(all_reduce_sparse_async(group, one.given, one.average, options));
   }
   wait_all(works);
   for (auto& [parameter, one] : all_) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,19 +27,19 @@ class ReducerState;
 /// A parameter of a model. Parameters that share memory are one.
 struct Parameter {
   std::string name;
-  /// Its values, of a floating-point or complex type, in the memory of the host. Shape and strides
-  /// are copied; a dense layout, whatever the order of its dimensions.
+  /// Its values, of a floating-point or complex type, in the memory of the host or of a GPU. Shape
+  /// and strides are copied; a dense layout, whatever the order of its dimensions.
   BufferView data;
-  /// Where the framework leaves its gradient, which has the type and the layout of the values.
-  /// Unused with ReducerOptions::gradient_as_bucket_view.
+  /// Where the framework leaves its gradient, which has the type and the layout of the values, and
+  /// is where they are. Unused with ReducerOptions::gradient_as_bucket_view.
   BufferView gradient{};
   /// How many dimensions of its gradient are sparse: 1 for rows of an embedding. 0: it is dense.
-  /// A sparse gradient is given to ready(), and needs no place.
+  /// A sparse gradient is given to ready(), in memory of the host, and needs no place.
   std::size_t sparse_dims = 0;
 };
 
-/// Gradients of one type that are reduced together, as a hook sees them. A handle, which is cheap
-/// to copy; the memory lives as long as any handle, and as what works on it.
+/// Gradients of one type, in one memory, that are reduced together, as a hook sees them. A handle,
+/// which is cheap to copy; the memory lives as long as any handle, and as what works on it.
 class HYMN_API GradBucket {
  public:
   explicit GradBucket(std::shared_ptr<detail::BucketPart> part) : part_(std::move(part)) {}
@@ -52,13 +53,18 @@ class HYMN_API GradBucket {
   std::vector<std::size_t> parameters() const;
   /// The part of buffer() that is of the i-th of them, in the shape of the parameter.
   BufferView gradient(std::size_t i) const;
+  /// That works on the GPU of the gradients, where they are on one.
   const ProcessGroup& group() const;
+  /// In the memory of a GPU: the stream on which they are there, for CallOptions::stream; what is
+  /// enqueued there before the hook's future has its value comes before they are put back. Else
+  /// null.
+  void* stream() const;
   /// How many ranks an average is over: the size of the group, in a Join what that says.
   int divisor() const;
 
   /// Starts the average of `buffer` over the ranks, in place: what reducers do without a hook. Its
-  /// type must be one that can hold fractions. `owner` lives until nothing works on it any more;
-  /// that of buffer() does so anyway.
+  /// type must be one that can hold fractions. On a GPU it is on stream(). `owner` lives until
+  /// nothing works on it any more; that of buffer() does so anyway.
   Work average(BufferView buffer, std::shared_ptr<void> owner = nullptr) const;
   /// The same bucket with other memory in place of its own, and as many elements; for hooks that
   /// call others. `owner` lives as long as handles do, and as what works on it. UsageError for
@@ -98,10 +104,15 @@ struct ReducerOptions {
   /// The values of all parameters become those of the group's first rank, when the reducer is made.
   bool broadcast_parameters = true;
   CommHook hook{};  ///< unset: averages
-  /// What a model keeps besides parameters, such as running means, of any type in the memory of the
-  /// host, dense: that of the group's first rank becomes everybody's when the reducer is made, and
+  /// What a model keeps besides parameters, such as running means, of any type and in any memory,
+  /// dense: that of the group's first rank becomes everybody's when the reducer is made, and
   /// at the end of each iteration that reduces; in a Join, of who stands in for it.
   std::vector<BufferView> buffers{};
+  /// The stream that gradients of that GPU are computed on now, which may be another one at each
+  /// call; as CUDA numbers GPUs in this process. It must live until finish() has returned, and
+  /// where something has failed until the reducer has ended. Called in calls of the reducer, its
+  /// end included, on their thread. Unset, and null: the legacy default stream of that GPU.
+  std::function<void*(int gpu)> stream{};
 };
 
 /// For each iteration the framework calls prepare(), ready() for each parameter whose gradient is
@@ -112,6 +123,12 @@ struct ReducerOptions {
 /// After the first iteration (but for those with find_unused_parameters alone) buckets are made
 /// anew, once, in the order in which the first rank's gradients were ready.
 ///
+/// Gradients may be in the memory of GPUs, of which a rank may use several, as many as the others:
+/// each further one gets a group of its own (GroupOptions::gpu). There all of it is in the order of
+/// ReducerOptions::stream: ready() tells of a gradient that is enqueued, averages are made beside
+/// that stream, and what is enqueued there when finish() has returned finds them. The host waits
+/// for GPUs no more than calls on these groups do.
+///
 /// Thread safety: one call at a time. Buckets are reduced when gradients are ready, which differs
 /// from rank to rank: between prepare() and finish() nothing else is called on the group.
 class HYMN_API GradientReducer : public Joinable {
@@ -120,8 +137,9 @@ class HYMN_API GradientReducer : public Joinable {
   ///
   /// Throws UsageError, on all ranks, where names, types, shapes, strides or options are not those
   /// of the first rank ("… appears not to match strides of the same param in process 0"), or where
-  /// one has parameters without values, of other types, or whose elements do not lie densely, and
-  /// gradients that do not lie as they do; UnsupportedError for the memory of GPUs.
+  /// one has parameters without values, of other types, or whose elements do not lie densely, some
+  /// in the memory of GPUs and some not, or gradients that do not lie as they do; UnsupportedError
+  /// for what is not there in the memory of GPUs: sparse gradients, and hooks that compress.
   GradientReducer(ProcessGroup group, std::vector<Parameter> parameters,
                   ReducerOptions options = {});
   ~GradientReducer() override;

@@ -25,7 +25,7 @@ typedef struct hymnGradMemory* hymnGradMemory_t;
 typedef struct {
   size_t size;       ///< sizeof(hymnParameter_t)
   const char* name;  ///< for messages; the same on all ranks
-  void* data;        ///< its values, in the memory of the host
+  void* data;        ///< its values, in the memory of the host or of a GPU
   void* gradient;  ///< where the framework leaves its gradient, laid out as the values; unused with
                    ///< gradient_as_bucket_view
   hymnDataType_t dtype;    ///< a floating-point or complex type
@@ -51,8 +51,14 @@ typedef struct {
   const hymnParameter_t* buffers;  ///< what a model keeps besides parameters, of any type: that of
                                    ///< the first rank becomes everybody's at the end of iterations
   size_t buffer_count;
+  /// The stream that gradients of that GPU, as CUDA numbers it here, are computed on now; it must
+  /// live until hymnGradientReducerFinish has returned. Called in calls of the reducer. NULL, as
+  /// function and as stream: the legacy default stream of that GPU.
+  void* (*stream)(int gpu, void* stream_user);
+  void* stream_user;
 } hymnReducerOptions_t;
-#define HYMN_REDUCER_OPTIONS_INIT {sizeof(hymnReducerOptions_t), 0, 0, 0, 0, 0, 0, NULL, NULL, 0}
+#define HYMN_REDUCER_OPTIONS_INIT \
+  {sizeof(hymnReducerOptions_t), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL}
 
 /// Compares the models of all ranks, and broadcasts the values. All members of the group make it.
 /// As GradientReducer's constructor: hymnUsageError on all ranks where models or options differ, or
@@ -89,6 +95,7 @@ HYMN_API hymnResult_t hymnGradientReducerSetSparseMetadata(hymnGradientReducer_t
                                                            size_t parameter, const int64_t* indices,
                                                            size_t n);
 /// Ends the iteration: waits until all is reduced, and puts the averages where the gradients were.
+/// On GPUs the streams wait, and not the host.
 HYMN_API hymnResult_t hymnGradientReducerFinish(hymnGradientReducer_t reducer);
 
 /// Where that parameter's gradient is; with gradient_as_bucket_view it may have moved after
@@ -164,6 +171,9 @@ HYMN_API hymnResult_t hymnGradBucketBuffer(hymnGradBucket_t bucket, void** data,
 /// How many parameters it is of, of which the first `capacity` are written to `parameters`.
 HYMN_API hymnResult_t hymnGradBucketParameters(hymnGradBucket_t bucket, size_t* parameters,
                                                size_t capacity, size_t* n);
+/// In the memory of a GPU: the stream on which its gradients are there, as GradBucket::stream();
+/// else NULL.
+HYMN_API hymnResult_t hymnGradBucketStream(hymnGradBucket_t bucket, void** stream);
 /// How many ranks an average is over, and the group; its handle is the bucket's.
 HYMN_API hymnResult_t hymnGradBucketDivisor(hymnGradBucket_t bucket, int* divisor);
 HYMN_API hymnResult_t hymnGradBucketGroup(hymnGradBucket_t bucket, hymnGroup_t* group);

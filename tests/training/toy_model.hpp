@@ -3,8 +3,11 @@
 
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +36,15 @@ inline double toy_average(int ranks, std::size_t parameter, int iteration) {
 
 class ToyModel {
  public:
+  /// Memory of the host or of a GPU, which the host can see into; zeros.
+  using Allocate = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+
+  ToyModel() = default;
+  /// Where parameters are that are added from now on.
+  ToyModel& in(Allocate allocate) {
+    allocate_ = std::move(allocate);
+    return *this;
+  }
   /// Adds a parameter; strides: row-major unless given.
   ToyModel& add(const std::string& name, std::vector<std::int64_t> shape,
                 DataType dtype = DataType::float32, std::vector<std::int64_t> strides = {}) {
@@ -48,8 +60,8 @@ class ToyModel {
       for (std::size_t i = layer.shape.size(); i-- > 0; step *= layer.shape[i])
         layer.strides[i] = step;
     }
-    layer.values.resize(layer.count * size_of(dtype));
-    layer.gradient.resize(layer.count * size_of(dtype));
+    layer.values = allocate_(layer.count * size_of(dtype));
+    layer.gradient = allocate_(layer.count * size_of(dtype));
     return *this;
   }
 
@@ -67,6 +79,30 @@ class ToyModel {
   }
   static void fill(BufferView view, double value) {
     for (std::size_t i = 0; i < view.count; ++i) set(view, i, value);
+  }
+  /// One element, where it lies in memory; of a complex one get() is NaN where it is not as set()
+  /// has made it.
+  static void set(const BufferView& view, std::size_t i, double value) {
+    with_type(view, [&](auto* elements) {
+      using T = std::remove_reference_t<decltype(*elements)>;
+      if constexpr (std::is_same_v<T, std::complex<float>>)
+        elements[i] = {static_cast<float>(value), static_cast<float>(-value)};
+      else if constexpr (std::is_arithmetic_v<T>)
+        elements[i] = static_cast<T>(value);
+      else
+        elements[i] = T(static_cast<float>(value));
+    });
+  }
+  static double get(const BufferView& view, std::size_t i) {
+    double value = 0;
+    with_type(view, [&](auto* elements) {
+      using T = std::remove_reference_t<decltype(*elements)>;
+      if constexpr (std::is_same_v<T, std::complex<float>>)
+        value = elements[i].imag() == -elements[i].real() ? elements[i].real() : std::nan("");
+      else
+        value = static_cast<double>(static_cast<float>(elements[i]));
+    });
+    return value;
   }
   /// The least and the greatest element.
   static std::pair<double, double> range_of(BufferView view) {
@@ -92,11 +128,15 @@ class ToyModel {
     std::vector<std::int64_t> shape, strides;
     DataType dtype = DataType::float32;
     std::size_t count = 1;
-    std::vector<std::byte> values, gradient;
+    std::shared_ptr<std::byte> values, gradient;
   };
 
-  static BufferView view(Layer& layer, std::vector<std::byte>& memory) {
-    BufferView view(memory.data(), layer.count, layer.dtype);
+  static std::shared_ptr<std::byte> of_the_host(std::size_t bytes) {
+    const auto memory = std::make_shared<std::vector<std::byte>>(bytes);
+    return {memory, memory->data()};
+  }
+  static BufferView view(Layer& layer, const std::shared_ptr<std::byte>& memory) {
+    BufferView view(memory.get(), layer.count, layer.dtype);
     view.shape = layer.shape;
     view.strides = layer.strides;
     return view;
@@ -110,29 +150,7 @@ class ToyModel {
     if (view.dtype == DataType::complex64) return use(static_cast<std::complex<float>*>(view.data));
     use(static_cast<float*>(view.data));
   }
-  static void set(const BufferView& view, std::size_t i, double value) {
-    with_type(view, [&](auto* elements) {
-      using T = std::remove_reference_t<decltype(*elements)>;
-      if constexpr (std::is_same_v<T, std::complex<float>>)
-        elements[i] = {static_cast<float>(value), static_cast<float>(-value)};
-      else if constexpr (std::is_arithmetic_v<T>)
-        elements[i] = static_cast<T>(value);
-      else
-        elements[i] = T(static_cast<float>(value));
-    });
-  }
-  static double get(const BufferView& view, std::size_t i) {
-    double value = 0;
-    with_type(view, [&](auto* elements) {
-      using T = std::remove_reference_t<decltype(*elements)>;
-      if constexpr (std::is_same_v<T, std::complex<float>>)
-        value = elements[i].imag() == -elements[i].real() ? elements[i].real() : std::nan("");
-      else
-        value = static_cast<double>(static_cast<float>(elements[i]));
-    });
-    return value;
-  }
-
+  Allocate allocate_ = of_the_host;
   std::list<Layer> layers_;  // parameters see into them
 };
 

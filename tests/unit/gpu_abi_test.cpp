@@ -66,6 +66,7 @@ FITS(Cuda, release, cuMemFree);
 FITS(Cuda, allocate_on, cuMemAllocAsync);
 FITS(Cuda, release_on, cuMemFreeAsync);
 FITS(Cuda, fill, cuMemsetD8);
+FITS(Cuda, fill_on, cuMemsetD8Async);
 FITS(Cuda, to_gpu, cuMemcpyHtoD);
 FITS(Cuda, to_host, cuMemcpyDtoH);
 FITS(Cuda, between, cuMemcpyPeer);

@@ -30,8 +30,11 @@ Context context_of(int gpu) {
   return reinterpret_cast<Context>(static_cast<std::uintptr_t>(gpu) + 1);
 }
 
-/// The legacy and the per-thread default stream have no object: nothing is ever on them.
+/// The default stream of the legacy kind is that of the GPU that is current; the one of each thread
+/// has no object: nothing is ever on it.
 ToyStream* find_stream(Stream stream) {
+  const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+  if (handle <= 1 && contexts.current() != nullptr) return &toy->default_stream(toy_current_gpu());
   for (ToyStream& known : toy->streams)
     if (static_cast<void*>(&known) == static_cast<void*>(stream)) {
       if (known.is_destroyed) toy->violation("a stream that was destroyed");
@@ -228,6 +231,12 @@ Result fill(Pointer pointer, unsigned char value, std::size_t bytes) {
   std::memset(reinterpret_cast<void*>(pointer), value, bytes);
   return success;
 }
+Result fill_on(Pointer pointer, unsigned char value, std::size_t bytes, Stream stream) {
+  std::lock_guard lock(toy->mutex);
+  toy_enqueue(stream,
+              {.work = [=] { std::memset(reinterpret_cast<void*>(pointer), value, bytes); }});
+  return success;
+}
 Result allocate_pinned(void** pointer, std::size_t bytes, unsigned) {
   if (const Result result = forbidden("cuMemHostAlloc"); result != success) return result;
   return *pointer = ::operator new(bytes), success;
@@ -348,6 +357,7 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.allocate_on.pointer = allocate_on;
   functions.release_on.pointer = release_on;
   functions.fill.pointer = fill;
+  functions.fill_on.pointer = fill_on;
   functions.allocate_pinned.pointer = allocate_pinned;
   functions.free_pinned.pointer = free_pinned;
   functions.to_gpu_on.pointer = to_gpu_on;

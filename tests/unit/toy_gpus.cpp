@@ -119,6 +119,11 @@ void* ToyGpus::make_stream(int gpu) {
   return &state_->make_stream(gpu);
 }
 
+void* ToyGpus::default_stream(int gpu) {
+  std::lock_guard lock(state_->mutex);
+  return &state_->default_stream(gpu);
+}
+
 void ToyGpus::destroy_stream(void* stream) {
   std::lock_guard lock(state_->mutex);
   state_->destroy_stream(*static_cast<ToyStream*>(stream));

@@ -53,6 +53,8 @@ class ToyGpus {
   void* allocate(int gpu, std::size_t bytes, MemoryKind kind = MemoryKind::device);
   void free(void* pointer);
   void* make_stream(int gpu);
+  /// The legacy one.
+  void* default_stream(int gpu);
   /// What is on it goes on; the next stream of that GPU has its address.
   void destroy_stream(void* stream);
   /// From now on what is enqueued goes into a graph instead. In CUDA's "global" mode: any thread

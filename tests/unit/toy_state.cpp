@@ -197,6 +197,12 @@ ToyStream& ToyState::make_stream(int gpu) {
   return made;
 }
 
+ToyStream& ToyState::default_stream(int gpu) {
+  ToyStream*& stream = default_streams[gpu];
+  if (stream == nullptr) stream = &make_stream(gpu);
+  return *stream;
+}
+
 void ToyState::destroy_stream(ToyStream& stream) {
   ToyStream& rest = streams.emplace_back();  // has no handle
   rest.gpu = stream.gpu;

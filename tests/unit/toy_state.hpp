@@ -140,6 +140,9 @@ struct ToyState {
 
   /// Whether kernels that wait for other GPUs, of hymn or of NCCL, are on that GPU's streams.
   bool has_waiting_kernels(int gpu);
+  std::map<int, ToyStream*> default_streams;  ///< by GPU, once something has been asked of them
+
+  ToyStream& default_stream(int gpu);
   /// Makes one, or what another was.
   ToyStream& make_stream(int gpu);
   /// What is on it goes on.
