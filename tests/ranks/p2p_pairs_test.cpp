@@ -1,14 +1,21 @@
 // What a rank sends to itself in a batch, and sends and receives as one call.
 #include <array>
+#include <chrono>
+#include <string>
+#include <vector>
 
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/flight_records.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/ring.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 // --- To itself
 
@@ -266,6 +273,93 @@ RANK_TEST(P2pSendrecv, ReplaceTouchesNothingOutsideOfTheGroup) {
     EXPECT_EQ(one.sendrecv_replace(BufferView(nullptr, 4, DataType::int32), 0, 0, 0, 0).count, 0u);
   }
   world.group().barrier();
+}
+
+// --- What goes wrong with one of the two
+
+/// The last two records of this rank: of the receive and of the send.
+void expect_ended(const World& world, const char* recv, const char* send) {
+  const Json entries = record_of(world)["entries"];
+  ASSERT_GE(entries.size(), 2u);
+  const Json& of_recv = entries[entries.size() - 2];
+  const Json& of_send = entries.back();
+  EXPECT_TRUE(of_recv["profiling_name"].get<std::string>().starts_with("hymn:recv")) << of_recv;
+  EXPECT_TRUE(of_send["profiling_name"].get<std::string>().starts_with("hymn:send")) << of_send;
+  EXPECT_EQ(of_recv["state"], recv);
+  EXPECT_EQ(of_send["state"], send);
+}
+
+// Its own message has gone out long ago: nobody is to look for the one that it went to.
+RANK_TEST(P2pSendrecv, TellsWhoDoesNotSend) {
+  NEEDS_RANKS(3);
+  ProcessGroup group = fresh_group(world, "ring");
+  std::array<std::int32_t, 2> words = {world.rank(), -1};
+  if (world.rank() == 1) {
+    try {
+      group.sendrecv(view_of(words[0]), 2, 3, view_of(words[1]), 0, 3, {.timeout = 500ms});
+      ADD_FAILURE() << "received what nobody has sent";
+    } catch (const TimeoutError& error) {
+      EXPECT_EQ(error.context().missing, std::vector<int>{0}) << error.what();
+      EXPECT_NE(std::string(error.what()).find("batch #1"), std::string::npos) << error.what();
+    }
+    expect_ended(world, "failed", "completed");
+  }
+  world.group().barrier();
+  // What was given up has taken nothing with it.
+  if (world.rank() == 0) group.send(view_of(words[0]), 1, 3);
+  if (world.rank() == 1) {
+    EXPECT_EQ(group.recv(view_of(words[1]), 0, 3).source, 0);
+  }
+  if (world.rank() == 2) {
+    group.recv(view_of(words[1]), 1, 3);
+    EXPECT_EQ(words[1], 1);
+  }
+  world.group().barrier();
+}
+
+RANK_TEST(P2pSendrecv, RefusesWhatIsTooLong) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "narrow");
+  std::vector<std::int32_t> in(4, -1);
+  const std::vector<std::int32_t> out(4, world.rank());
+  if (world.rank() == 0) {
+    group.sendrecv(out, 1, 0, in, 1, 0);
+    EXPECT_EQ(in, std::vector<std::int32_t>(4, 1));
+  } else if (world.rank() == 1) {
+    const BufferView narrow = BufferView(in).slice(0, 1);
+    expect_error(ErrorKind::usage, [&] { group.sendrecv(out, 0, 0, narrow, 0, 0); });
+    EXPECT_EQ(in, std::vector<std::int32_t>(4, -1));
+  }
+  world.group().barrier();
+}
+
+RANK_TEST(P2pSendrecv, EndsWithItsGroup) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "given up");
+  std::array<std::int32_t, 2> words{};
+  if (world.rank() == 0) {
+    group.recv(view_of(words[0]), 1, 0);
+    group.abort("enough");
+  } else if (world.rank() == 1) {
+    expect_error(ErrorKind::aborted,
+                 [&] { group.sendrecv(view_of(words[0]), 0, 0, view_of(words[1]), 0, 0); },
+                 {"enough"});
+    expect_ended(world, "failed", "completed");
+  }
+  world.group().barrier();
+}
+
+// Beside what is in flight it is a batch.
+RANK_TEST(P2pSendrecv, BesideOthersInFlight) {
+  NEEDS_RANKS(2);
+  std::array<std::int32_t, 4> words = {world.rank(), -1, world.rank() + 10, -1};
+  Work received = world.group().irecv(view_of(words[3]), previous_of(world), 1);
+  world.group().sendrecv(view_of(words[0]), next_of(world), 0, view_of(words[1]),
+                         previous_of(world), 0);
+  world.group().send(view_of(words[2]), next_of(world), 1);
+  received.wait();
+  EXPECT_EQ(words[1], previous_of(world));
+  EXPECT_EQ(words[3], previous_of(world) + 10);
 }
 
 }  // namespace
