@@ -64,7 +64,7 @@ class GpuDevice {
   /// driver, older than CUDA 12.0, has none.
   std::uint64_t id_of(cuda_api::Stream stream) const;
   /// Whether what is enqueued there goes into a graph instead.
-  bool is_capturing(cuda_api::Stream stream);
+  HYMN_PRIVATE bool is_capturing(cuda_api::Stream stream);
 
   /// An event that is recorded behind all that is on the stream now. To be given back.
   HYMN_PRIVATE cuda_api::Event mark(cuda_api::Stream stream);
@@ -91,11 +91,11 @@ class GpuDevice {
   };
 
   /// Why it has no memory in the order of a stream; empty: it has.
-  std::string lacks_stream_memory();
+  HYMN_PRIVATE std::string lacks_stream_memory();
   /// Memory that exists for what is enqueued on the stream from now on, up to its release there.
   /// What a graph has of it is there while the graph runs. Throws BackendError.
-  cuda_api::Pointer allocate_on(cuda_api::Stream stream, std::size_t bytes);
-  void release_on(cuda_api::Stream stream, cuda_api::Pointer memory);
+  HYMN_PRIVATE cuda_api::Pointer allocate_on(cuda_api::Stream stream, std::size_t bytes);
+  HYMN_PRIVATE void release_on(cuda_api::Stream stream, cuda_api::Pointer memory);
 
   /// A few bytes of its memory, that all may write, for operations without data. Zeros at first.
   cuda_api::Pointer scratch();

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 #include <utility>
 
 #include "gpu/cuda_calls.hpp"
+#include "hymn/error.hpp"
 
 namespace hymn::training::detail {
 namespace {
@@ -17,50 +19,59 @@ using cuda_api::Stream;
 /// CU_STREAM_LEGACY: of the GPU that is current.
 constexpr std::uintptr_t legacy_default_stream = 1;
 
-// What a group that was given up has on the GPU is ended by NCCL in that time.
-constexpr std::chrono::seconds longest_rest{5};
-
 Pointer address_of(const BufferView& view) { return reinterpret_cast<Pointer>(view.data); }
 
 bool holds(const std::vector<Stream>& streams, Stream stream) {
   return std::ranges::find(streams, stream) != streams.end();
 }
 
+// What a group that was given up has on the GPU is ended by NCCL in that time.
+constexpr std::chrono::seconds longest_rest{1};
+
 }  // namespace
 
 /// Memory of a GPU, which knows whom to go to in the end.
 class GradientGpu::Block {
  public:
-  Block(std::shared_ptr<GradientGpu> home, DeviceMemory memory)
-      : home_(std::move(home)), memory_(std::move(memory)) {}
-  ~Block() { home_->let_go(std::move(memory_)); }
+  Block(std::shared_ptr<GradientGpu> home, Pointer memory, DeviceMemory without_pools)
+      : home_(std::move(home)), memory_(memory), without_pools_(std::move(without_pools)) {}
+  ~Block() { home_->let_go(memory_, std::move(without_pools_)); }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  void* data() const { return memory_.data(); }
+  void* data() const { return reinterpret_cast<void*>(memory_); }
 
  private:
   std::shared_ptr<GradientGpu> home_;
-  DeviceMemory memory_;
+  Pointer memory_;
+  DeviceMemory without_pools_;
 };
 
 GradientGpu::GradientGpu(std::shared_ptr<GpuDevice> gpu, StreamOf stream_of)
-    : gpu_(std::move(gpu)), stream_of_(std::move(stream_of)), averages_(gpu_->make_stream(false)) {}
+    : gpu_(std::move(gpu)),
+      stream_of_(std::move(stream_of)),
+      averages_(gpu_->make_stream(false)),
+      has_pools_(gpu_->lacks_stream_memory().empty()) {}
 
 GradientGpu::~GradientGpu() {
-  const auto end = std::chrono::steady_clock::now() + longest_rest;
-  while (!sweep() && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  for (Remains& each : remains_) keep(std::move(each.memory));
+  // Until the process ends.
+  if (!may_free()) new std::vector<DeviceMemory>(std::move(remains_));  // NOLINT
   gpu_->destroy_stream(averages_);
 }
 
-/// Until the process ends.
-void GradientGpu::keep(DeviceMemory memory) {
-  static auto& kept = *new std::vector<DeviceMemory>;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  kept.push_back(std::move(memory));
+bool GradientGpu::may_free() noexcept {
+  if (remains_.empty()) return true;
+  try {
+    const auto end = std::chrono::steady_clock::now() + longest_rest;
+    const GpuDevice::LentEvent last(*gpu_, averages_);
+    while (!last.has_happened()) {
+      if (std::chrono::steady_clock::now() >= end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  } catch (...) {
+    return false;  // where the driver fails it is not known what works on it
+  }
 }
 
 Stream GradientGpu::framework_stream() const {
@@ -80,14 +91,22 @@ void GradientGpu::order(Stream earlier, Stream later) {
   gpu_->give_back(event);
 }
 
+// In a graph it could not wait for what was enqueued outside.
+void GradientGpu::require_usable(Stream stream) {
+  const GpuDevice::Entry entry(*gpu_);
+  gpu_->require_own(stream);
+  if (reinterpret_cast<std::uintptr_t>(stream) != legacy_default_stream &&
+      gpu_->is_capturing(stream))
+    throw UnsupportedError(
+        "the stream that gradients are computed on is captured into a graph",
+        {.operation = "GradientReducer", .remedy = "call the reducer outside of the capture"});
+}
+
 // The framework may use another stream in each iteration, and several in one.
 Stream GradientGpu::touched_stream() {
   const Stream stream = framework_stream();
   if (!holds(touched_, stream)) {
-    {
-      const GpuDevice::Entry entry(*gpu_);
-      gpu_->require_own(stream);
-    }
+    require_usable(stream);
     order(averages_, stream);
     touched_.push_back(stream);
   }
@@ -109,12 +128,21 @@ void GradientGpu::hand_over() {
 void GradientGpu::settle() {
   (void)averages();
   touched_.clear();
-  (void)sweep();
 }
 
 std::shared_ptr<void> GradientGpu::allocate(std::size_t bytes) {
-  const auto block = std::make_shared<Block>(shared_from_this(), DeviceMemory(gpu_, bytes));
+  DeviceMemory without_pools;
+  Pointer made = 0;
+  if (has_pools_ && bytes != 0) {
+    made = gpu_->allocate_on(averages_, bytes);
+  } else {
+    without_pools = DeviceMemory(gpu_, bytes);
+    made = without_pools.address();
+  }
+  const auto block = std::make_shared<Block>(shared_from_this(), made, std::move(without_pools));
   const std::shared_ptr<void> memory(block, block->data());
+  // It is there for what comes after that on averages_.
+  order(averages_, touched_stream());
   clear(BufferView(memory.get(), bytes, DataType::uint8, MemoryKind::device));
   return memory;
 }
@@ -148,33 +176,16 @@ std::vector<std::byte> GradientGpu::read(const BufferView& view) {
   return bytes;
 }
 
-// Where the driver fails it is not known what works on it: it stays.
-void GradientGpu::let_go(DeviceMemory memory) noexcept {
-  if (memory.data() == nullptr) return;
-  Event last = nullptr;
-  try {
-    last = gpu_->mark(averages_);
-  } catch (...) {
-    return keep(std::move(memory));
-  }
-  {
+void GradientGpu::let_go(Pointer memory, DeviceMemory without_pools) noexcept {
+  if (without_pools.data() != nullptr) {
     const std::lock_guard lock(mutex_);
-    remains_.push_back({std::move(memory), last});
+    remains_.push_back(std::move(without_pools));
+    return;
   }
-  (void)sweep();
-}
-
-bool GradientGpu::sweep() noexcept {
-  std::vector<DeviceMemory> over;  // freed without the lock
-  const std::lock_guard lock(mutex_);
-  const auto are_over = std::ranges::partition(
-      remains_, [this](const Remains& each) { return !gpu_->is_over(each.last); });
-  for (Remains& each : are_over) {
-    gpu_->give_back(each.last);
-    over.push_back(std::move(each.memory));
+  try {
+    if (memory != 0) gpu_->release_on(averages_, memory);
+  } catch (...) {  // NOLINT: where the driver fails it stays
   }
-  remains_.erase(are_over.begin(), are_over.end());
-  return remains_.empty();
 }
 
 }  // namespace hymn::training::detail

@@ -25,14 +25,14 @@ class GradientGpu : public std::enable_shared_from_this<GradientGpu> {
  public:
   /// `stream_of`: empty: the legacy default stream.
   GradientGpu(std::shared_ptr<GpuDevice> gpu, StreamOf stream_of);
-  /// Waits for what still uses memory that was let go, for some seconds; what is in use then stays
-  /// for ever.
   ~GradientGpu();
   GradientGpu(const GradientGpu&) = delete;
   GradientGpu& operator=(const GradientGpu&) = delete;
 
-  /// Zeros. Freed when its owner is gone and nothing that was enqueued before works on it. Throws
-  /// BackendError.
+  /// Zeros. When its owner is gone it is released in the order of the averages: the host waits for
+  /// nothing. Where the GPU has no memory pools it is kept until this object ends, and only freed
+  /// if nothing works on it then: a driver that frees waits for all that the GPU does, and so for
+  /// other ranks. Throws BackendError.
   std::shared_ptr<void> allocate(std::size_t bytes);
   void copy(const BufferView& from, const BufferView& to);
   void clear(const BufferView& view);
@@ -52,26 +52,24 @@ class GradientGpu : public std::enable_shared_from_this<GradientGpu> {
 
  private:
   class Block;
-  struct Remains {
-    DeviceMemory memory;
-    cuda_api::Event last = nullptr;  ///< of what may work on it
-  };
   cuda_api::Stream framework_stream() const;
+  void require_usable(cuda_api::Stream stream);
   cuda_api::Stream touched_stream();
   void order(cuda_api::Stream earlier, cuda_api::Stream later);
-  void let_go(DeviceMemory memory) noexcept;
-  static void keep(DeviceMemory memory);
-  /// Frees what nothing works on any more; whether nothing is left.
-  bool sweep() noexcept;
+  /// Whether nothing works on what was kept; waits for that a little.
+  bool may_free() noexcept;
+  /// By the owner of this memory, on whatever thread that ends.
+  void let_go(cuda_api::Pointer memory, DeviceMemory without_pools) noexcept;
 
   const std::shared_ptr<GpuDevice> gpu_;
   const StreamOf stream_of_;
   const cuda_api::Stream averages_;
+  const bool has_pools_;
   std::vector<cuda_api::Stream> touched_;    ///< in this iteration
   std::vector<cuda_api::Stream> unsettled_;  ///< of these, what averages do not come after yet
 
-  std::mutex mutex_;  // guards what follows
-  std::vector<Remains> remains_;
+  std::mutex mutex_;                   // guards what follows
+  std::vector<DeviceMemory> remains_;  ///< without pools: what was let go
 };
 
 }  // namespace hymn::training::detail

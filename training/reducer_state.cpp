@@ -34,6 +34,12 @@ ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Param
 }
 
 ReducerState::~ReducerState() {
+  try {
+    // Others wait for this rank, and the framework's streams would wait for them.
+    if (places_->gpus() > 0 && runs_ && reduces_)
+      places_->abort("the reducer of a rank has ended in the midst of an iteration");
+  } catch (...) {  // NOLINT: the group may be gone
+  }
   for (const auto& buckets : {&buckets_, &old_buckets_})
     if (*buckets) (*buckets)->abandon();
   try {

@@ -45,14 +45,7 @@ std::deque<GpuLaunch*>::iterator LaunchQueue::place_of(const GpuLaunch& launch, 
 
 std::size_t LaunchQueue::count_together(const Lane& lane) {
   const GpuLaunch& first = *lane.waiting.front();
-  // Default streams have one handle on all GPUs.
-  const auto is_elsewhere = [&first](const GpuLaunch* other) {
-    return &other->gpu() != &first.gpu();
-  };
-  if (first.is_message())
-    return static_cast<std::size_t>(
-        std::find_if(lane.waiting.begin(), lane.waiting.end(), is_elsewhere) -
-        lane.waiting.begin());
+  if (first.is_message()) return lane.waiting.size();
   if (first.coalesced_in() == nullptr) return 1;
   const std::size_t count = first.together();
   const bool have_come = lane.waiting.size() >= count &&
@@ -61,7 +54,7 @@ std::size_t LaunchQueue::count_together(const Lane& lane) {
 }
 
 bool LaunchQueue::has_collectives() const {
-  const auto collectives = lanes_.find(nullptr);
+  const auto collectives = lanes_.find(GpuLaunch::LaneKey{});
   return collectives != lanes_.end() && !collectives->second.is_empty();
 }
 

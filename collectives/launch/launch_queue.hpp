@@ -74,8 +74,10 @@ class GpuLaunch {
  private:
   friend class LaunchQueue;
   bool is_message() const { return !is_collective(request_.type); }
-  /// What are launched one after the other have the same. Null: the collectives of all groups.
-  const void* lane() const { return is_message() ? stream_ : nullptr; }
+  /// What are launched one after the other have the same: a stream, of a GPU, as the default
+  /// streams of all GPUs have one handle. Nulls: the collectives of all groups.
+  using LaneKey = std::pair<const GpuDevice*, cuda_api::Stream>;
+  LaneKey lane() const { return is_message() ? LaneKey{&gpu(), stream_} : LaneKey{}; }
 
   const Request& request_;
   cuda_api::Stream stream_ = nullptr;
@@ -139,7 +141,7 @@ class LaunchQueue {
   static void settle(GpuLaunch& launch);
 
   std::mutex mutex_;
-  std::map<const void*, Lane> lanes_;  // by GpuLaunch::lane()
+  std::map<GpuLaunch::LaneKey, Lane> lanes_;
 };
 
 }  // namespace hymn

@@ -52,7 +52,8 @@ typedef struct {
                                    ///< the first rank becomes everybody's at the end of iterations
   size_t buffer_count;
   /// The stream that gradients of that GPU, as CUDA numbers it here, are computed on now; it must
-  /// live until hymnGradientReducerFinish has returned. Called in calls of the reducer. NULL, as
+  /// live until hymnGradientReducerFinish has returned, and after a failure until
+  /// hymnGradientReducerFree has. Called in calls of the reducer, its end included. NULL, as
   /// function and as stream: the legacy default stream of that GPU.
   void* (*stream)(int gpu, void* stream_user);
   void* stream_user;

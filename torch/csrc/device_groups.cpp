@@ -11,12 +11,30 @@
 namespace hymn_torch {
 
 hymnGroup_t DeviceGroups::for_collective(int gpu) {
+  if (const hymnGroup_t found = find(gpu)) return found;
   const WithoutGil waiting;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto found = by_gpu_.find(gpu); found != by_gpu_.end()) return found->second;
+  const std::lock_guard<std::mutex> settle(settling_);
+  if (const hymnGroup_t found = find(gpu)) return found;
   // Where hymn has no GPU at all its own error tells more.
   const bool makes_one = is_anyone_elsewhere(own_ >= 0 && gpu != own_);
-  return by_gpu_.emplace(gpu, makes_one ? make_(gpu) : of_).first->second;
+  const hymnGroup_t group = makes_one ? make_(gpu) : of_;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!given_up_.empty() && group != of_) hymnGroupAbort(group, given_up_.c_str());
+  return by_gpu_.emplace(gpu, group).first->second;
+}
+
+hymnGroup_t DeviceGroups::find(int gpu) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = by_gpu_.find(gpu);
+  return found == by_gpu_.end() ? nullptr : found->second;
+}
+
+void DeviceGroups::abort(const std::string& reason) noexcept {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    given_up_ = reason;
+  }
+  for_each([&reason](hymnGroup_t group) { hymnGroupAbort(group, reason.c_str()); });
 }
 
 bool DeviceGroups::is_anyone_elsewhere(bool am_elsewhere) const {
@@ -26,10 +44,7 @@ bool DeviceGroups::is_anyone_elsewhere(bool am_elsewhere) const {
 }
 
 hymnGroup_t DeviceGroups::for_message(int gpu) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (const auto found = by_gpu_.find(gpu); found != by_gpu_.end()) return found->second;
-  }
+  if (const hymnGroup_t found = find(gpu)) return found;
   if (own_ < 0 || gpu == own_) return of_;
   throw_value_error("hymn: a message of a tensor on cuda:" + std::to_string(gpu) +
                     ", but hymn has chosen GPU " + std::to_string(own_) +

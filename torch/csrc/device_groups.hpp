@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 
 namespace hymn_torch {
 
@@ -31,16 +32,22 @@ class DeviceGroups {
   hymnGroup_t for_message(int gpu);
   /// All that were made.
   void for_each(const std::function<void(hymnGroup_t)>& act) const;
+  /// Gives them up, and what is made later. `of` goes first: in it for_collective() may wait.
+  void abort(const std::string& reason) noexcept;
   /// Ends them.
   void free() noexcept;
 
  private:
   bool is_anyone_elsewhere(bool am_elsewhere) const;
+  /// Null: it is not settled yet.
+  hymnGroup_t find(int gpu) const;
 
   const hymnGroup_t of_;
   const int own_;
   const Make make_;
-  mutable std::mutex mutex_;           // guards what follows
+  std::mutex settling_;                // held while ranks meet
+  mutable std::mutex mutex_;           // guards what follows; never held while they do
+  std::string given_up_;               ///< why; empty: they are not
   std::map<int, hymnGroup_t> by_gpu_;  ///< `of_` among them
 };
 

@@ -175,15 +175,15 @@ void Group::set_limit(double seconds) {
 
 void Group::abort(const std::string& reason) {
   const WithoutGil waiting;
-  on_gpus_->for_each(
-      [&reason](hymnGroup_t group) { check(hymnGroupAbort(group, reason.c_str())); });
-  check(hymnGroupAbort(handle_, reason.c_str()));
+  const hymnResult_t aborted = hymnGroupAbort(handle_, reason.c_str());
+  on_gpus_->abort(reason);
+  check(aborted);
 }
 
 void Group::abandon() const noexcept {
   constexpr const char* reason = "this process ends while operations are in flight";
-  on_gpus_->for_each([](hymnGroup_t group) { hymnGroupAbort(group, reason); });
   hymnGroupAbort(handle_, reason);
+  on_gpus_->abort(reason);
 }
 
 hymnGroup_t Group::alone() {

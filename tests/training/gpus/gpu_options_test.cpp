@@ -199,22 +199,25 @@ TEST_P(GpuOptions, ANanIsToldWithItsParameter) {
   toys.run([this](World& world) {
     ProcessGroup group = world.new_group({0, 1, 2}, {.nan_check = true});
     ToyModel model = model_of(world, 4);
-    GradientReducer reducer(group, model.parameters(), {.stream = toys.streams()});
-    ToyStep steps(world, model, reducer, group);
-    step(world, steps, 0);
-    world.group().barrier();
-    const bool is_first = world.rank() == 0;
-    if (is_first) ToyModel::fill(reducer.gradient(3).slice(20, 1), std::nan(""));
-    // The others hear of it in one of their next iterations.
-    const auto iterate = [&] {
-      for (int i = 0; i < 10'000; ++i) {
-        reducer.prepare();
-        for (std::size_t p = 4; p-- > 0;) reducer.ready(p);
-        reducer.finish();
-      }
-    };
-    expect_error(is_first ? ErrorKind::usage : ErrorKind::aborted, iterate,
-                 {"element 20 of the gradient of parameter 3 (layer 3) is a NaN"});
+    {
+      GradientReducer reducer(group, model.parameters(), {.stream = toys.streams()});
+      ToyStep steps(world, model, reducer, group);
+      step(world, steps, 0);
+      world.group().barrier();
+      const bool is_first = world.rank() == 0;
+      if (is_first) ToyModel::fill(reducer.gradient(3).slice(20, 1), std::nan(""));
+      // The others hear of it in one of their next iterations.
+      const auto iterate = [&] {
+        for (int i = 0; i < 10'000; ++i) {
+          reducer.prepare();
+          for (std::size_t p = 4; p-- > 0;) reducer.ready(p);
+          reducer.finish();
+        }
+      };
+      expect_error(is_first ? ErrorKind::usage : ErrorKind::aborted, iterate,
+                   {"element 20 of the gradient of parameter 3 (layer 3) is a NaN"});
+    }
+    toys.synchronize(world);  // what was under way writes to the model
   });
 }
 

@@ -46,7 +46,12 @@ class Spread {
     return [this, gpu](std::size_t bytes) {
       auto* const made = static_cast<std::byte*>(gpus.allocate(gpu, bytes));
       std::fill_n(made, bytes, std::byte{0});
-      return std::shared_ptr<std::byte>(made, [this](std::byte* memory) { gpus.free(memory); });
+      return std::shared_ptr<std::byte>(made, [this, gpu](std::byte* memory) {
+        // A real driver would: what was given up may still write there.
+        EXPECT_TRUE(gpus.synchronize(stream(gpu)));
+        EXPECT_TRUE(gpus.synchronize(gpus.default_stream(gpu)));
+        gpus.free(memory);
+      });
     };
   }
   /// The framework's.
