@@ -71,7 +71,7 @@ class GpuDevice {
   /// Whether all before it has happened. Throws BackendError when something of it has failed.
   HYMN_PRIVATE bool has_happened(cuda_api::Event event) const;
   /// Whether nothing before it goes on any more: it has happened, or something of it has failed.
-  HYMN_PRIVATE bool is_over(cuda_api::Event event) const noexcept;
+  bool is_over(cuda_api::Event event) const noexcept;
   /// What is enqueued on the stream from now on waits for it. The host does not.
   HYMN_PRIVATE void wait_on(cuda_api::Stream stream, cuda_api::Event event);
   /// It may still be waited for by streams: these hold on to what they wait for.

@@ -117,12 +117,11 @@ exports_only_its_own() {
     echo "these are the command's alone, but do not have the version HYMN_PRIVATE" >&2
     exit 1
   fi
-  private_names --undefined-only "$prefix/bin/hymn" "$(find "$prefix" -name 'libhymn-pictures.so')" \
-    "$(find "$prefix" -name 'libhymn-simulation.so')" \
-    "$(find "$prefix" -name 'libhymn-preload.so')" "$(find "$prefix" -name 'libhymn-rpc.so')" >"$work/needed"
+  # shellcheck disable=SC2046 # a list of words: all libraries beside libhymn.so that were built
+  private_names --undefined-only "$prefix/bin/hymn" $(find "$prefix" -name 'libhymn-*.so') >"$work/needed"
   if private_names --defined-only "$(find "$prefix" -name 'libhymn.so')" | comm -23 - "$work/needed" |
     grep .; then
-    echo "HYMN_PRIVATE marks these, which neither the command nor simulations, the preload and calls need" >&2
+    echo "HYMN_PRIVATE marks these, which neither the command nor any other library of hymn needs" >&2
     exit 1
   fi
   # Of the public headers none declares what only the command may use.
