@@ -229,10 +229,20 @@ class ExchangeTransfers final : public Transfers {
   }
   RecvStatus status() const override { return status_; }
   std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
-    return withdraw() ? nullptr : std::make_unique<LostMessage>();
+    const bool clean = withdraw() && has_all_left();
+    return clean ? nullptr : std::make_unique<LostMessage>();
   }
 
  private:
+  /// What the exchange has taken it will send, sooner or later.
+  bool has_all_left() noexcept {
+    try {
+      return std::ranges::all_of(
+          sent_, [this](std::uint64_t message) { return route_->has_left(message); });
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
   bool withdraw() noexcept {
     const bool clean = route_->withdraw(mine_);
     mine_.clear();

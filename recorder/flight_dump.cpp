@@ -99,7 +99,9 @@ DumpJson entries_json(const EntryWriter& writer, const Groups& groups, bool only
   CallShapes shapes;
   for (std::uint64_t id = ring.first_id(); id < end; ++id) {
     const auto call = ring.read(id, &callers, &counts, &shapes);
-    if (!call || (only_active && call->retired)) continue;
+    if (!call) continue;
+    // A message of several may have ended long before the others.
+    if (only_active && (call->retired || call->state == CallState::completed)) continue;
     const auto group = groups.find(call->group_uid);
     entries.push_back(
         writer.write(*call, {callers, counts, shapes},

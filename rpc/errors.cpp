@@ -158,16 +158,24 @@ void describe(ErrorWire& wire, const std::exception& error) {
   }
 }
 
+/// What is being handled, and is no std::exception: of a type that nobody has registered.
+void describe(ErrorWire& wire, std::string_view type, std::string_view text) {
+  wire.type = type;
+  wire.text = fmt::format("{}: {}", type, text);
+}
+
 ErrorWire described(const std::exception_ptr& error, const RemoteOrigin& here) {
   ErrorWire wire;
-  const RemoteOrigin* origin = &here;
+  const auto come_from = [&wire](const RemoteOrigin& origin) {
+    wire.origin_rank = origin.rank();
+    wire.worker = origin.worker();
+    wire.function = origin.function();
+    wire.site = origin.site();
+  };
+  come_from(here);
   const auto note = [&](const auto& thrown) {
-    if (const auto* far = dynamic_cast<const RemoteOrigin*>(&thrown)) origin = far;
     describe(wire, thrown);
-    wire.origin_rank = origin->rank();
-    wire.worker = origin->worker();
-    wire.function = origin->function();
-    wire.site = origin->site();
+    if (const auto* far = dynamic_cast<const RemoteOrigin*>(&thrown)) come_from(*far);
   };
   try {
     std::rethrow_exception(error);
@@ -175,8 +183,14 @@ ErrorWire described(const std::exception_ptr& error, const RemoteOrigin& here) {
     note(thrown);
   } catch (const std::exception& thrown) {
     note(thrown);
+  } catch (const std::string& text) {
+    describe(wire, "std::string", text);
+  } catch (const char* text) {
+    describe(wire, "const char*", text);
   } catch (...) {
-    note(std::runtime_error("something that is no std::exception was thrown"));
+    const std::type_info* const type = abi::__cxa_current_exception_type();
+    describe(wire, type == nullptr ? "an exception of another language" : readable(*type),
+             "it is no std::exception, and has no text");
   }
   return wire;
 }

@@ -200,8 +200,8 @@ class HYMN_API Agent {
   /// Until then this worker serves the others. Throws TimeoutError naming who has not come in time
   /// (unset: there is no limit), after which it may be called again.
   void shutdown(Timeout timeout = {});
-  /// Ends it at once. All calls in flight, those of other workers to this one too, fail with
-  /// AbortedError and this reason.
+  /// Ends it without the others. All calls in flight, those of other workers to this one too, fail
+  /// with AbortedError and this reason at once; returns when functions that run here have ended.
   void abort(const std::string& reason = "the program has aborted it");
 
   explicit Agent(std::shared_ptr<detail::AgentState> state, bool is_owner = false);

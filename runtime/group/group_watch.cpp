@@ -19,8 +19,12 @@ std::string text_of(const std::exception_ptr& error) {
 
 std::size_t payload_of_parts(const WorkState& work) {
   std::size_t bytes = 0;
-  for (const auto& part : work.parts().all()) bytes += payload_of(part->request.get());
-  return bytes;
+  std::size_t received = 0;
+  for (const auto& part : work.parts().all()) {
+    const Request& request = part->request.get();
+    (request.type == OpType::recv ? received : bytes) += payload_of(request);
+  }
+  return bytes != 0 ? bytes : received;
 }
 
 std::string hook_name(const WorkState& work, int rank) {

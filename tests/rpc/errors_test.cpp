@@ -28,6 +28,7 @@ const auto fail = rpc::register_function("test.fail", [](const std::string& how)
   if (how == "own") throw OwnError("mine");
   if (how == "unknown") throw UnknownError("nobody's");
   if (how == "number") throw 7;
+  if (how == "words") throw std::string("only words");
   if (how == "long") throw std::out_of_range(std::string(std::size_t{3} << 20, 'x'));
   if (how == "long remedy")
     throw StoreError("no such key", {.remedy = std::string(std::size_t{3} << 20, 'x')});
@@ -64,7 +65,8 @@ RANK_TEST(RpcErrors, ArriveAsThemselves) {
     expect_thrown<std::bad_alloc>(agent, rank, "memory", "bad_alloc");
     expect_thrown<OwnError>(agent, rank, "own", "mine");
     expect_thrown<rpc::RemoteError>(agent, rank, "unknown", "UnknownError: nobody's");
-    expect_thrown<std::runtime_error>(agent, rank, "number", "no std::exception");
+    expect_thrown<rpc::RemoteError>(agent, rank, "number", "int: it is no std::exception");
+    expect_thrown<rpc::RemoteError>(agent, rank, "words", "std::string: only words");
     expect_thrown<StoreError>(agent, rank, "store", "no such key");
     expect_thrown<BackendError>(agent, rank, "code", "it broke");
     expect_thrown<TimeoutError>(agent, rank, "timeout", "too slow");
