@@ -4,24 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "p2p/joined_residue.hpp"
+
 namespace hymn {
 namespace {
 
 using Ports = std::vector<std::shared_ptr<MessagePort>>;
-
-class JoinedResidue final : public AbandonedOperation {
- public:
-  void add(std::unique_ptr<AbandonedOperation> abandoned) {
-    if (abandoned) abandoned_operations_.push_back(std::move(abandoned));
-  }
-  bool done() override {
-    std::erase_if(abandoned_operations_, [](const auto& abandoned) { return abandoned->done(); });
-    return abandoned_operations_.empty();
-  }
-
- private:
-  std::vector<std::unique_ptr<AbandonedOperation>> abandoned_operations_;
-};
 
 class JoinedTransfers final : public Transfers {
  public:

@@ -78,6 +78,17 @@ std::exception_ptr GroupHealth::hopeless(const PendingOp& op,
   return gone_error(title_of(op), "cannot complete", missed);
 }
 
+bool GroupHealth::step(Operation& operation, OpType type, long nanoseconds) const {
+  if (may_take_wrongly(type)) return false;
+  bool is_done = false;
+  try {
+    is_done = nanoseconds > 0 ? operation.park(nanoseconds) : operation.step();
+  } catch (...) {
+    if (!may_take_wrongly(type)) throw;
+  }
+  return is_done && !may_take_wrongly(type);
+}
+
 std::exception_ptr GroupHealth::closed_error(const std::string& title) const {
   ErrorContext where = members_.context(title);
   where.remedy = "wait for what is in flight, and destroy the World, before MPI_Finalize";

@@ -77,8 +77,13 @@ class GroupHealth {
   /// Whether what such a call completes with may have been meant for a receive before it, which was
   /// given up with the group.
   bool may_take_wrongly(OpType type) const {
-    return awaits_message(type) && has_given_up_.load(std::memory_order_seq_cst);
+    const bool takes = awaits_message(type) || type == OpType::batch;
+    return takes && has_given_up_.load(std::memory_order_seq_cst);
   }
+  /// A step of one operation of such a call, or where `nanoseconds` are given park(): true when it
+  /// has completed, with what was meant for it. Throws what the operation does, but where that may
+  /// have been another's: it is given up with the group.
+  bool step(Operation& operation, OpType type, long nanoseconds) const;
 
   /// True for the first who asks: nobody may use the group from now on.
   bool begin_to_end() { return !destroyed_.exchange(true, std::memory_order_acq_rel); }

@@ -298,8 +298,7 @@ bool GroupState::drive(Operation& operation, Timeout limit, const BlockedCall& c
 std::exception_ptr GroupState::given_up(Operation& operation, const PendingOp& op) {
   const std::string title = title_of(op);
   // What it has failed of may have been meant for a receive before it, which was given up.
-  const OpType awaiting = op.type == OpType::batch ? OpType::recv : op.type;
-  const bool is_own = !health_.is_aborted() || !health_.may_take_wrongly(awaiting);
+  const bool is_own = !health_.is_aborted() || !health_.may_take_wrongly(op.type);
   std::exception_ptr error =
       is_own ? health_.explained(std::current_exception(), title) : health_.aborted_error(title);
   const GroupFailure failure = health_.describe_failure(error, title);

@@ -4,28 +4,10 @@
 
 #include "collectives/plain_request.hpp"
 #include "collectives/validate_view.hpp"
-#include "recorder/stamp.hpp"
+#include "p2p/joined_residue.hpp"
 #include "runtime/group/observed.hpp"
 
 namespace hymn::detail {
-namespace {
-
-/// What both have left behind.
-class AbandonedPair final : public AbandonedOperation {
- public:
-  AbandonedPair(std::unique_ptr<AbandonedOperation> one, std::unique_ptr<AbandonedOperation> other)
-      : one_(std::move(one)), other_(std::move(other)) {}
-  bool done() override {
-    const bool is_one_done = one_->done();
-    return other_->done() && is_one_done;
-  }
-
- private:
-  std::unique_ptr<AbandonedOperation> one_;
-  std::unique_ptr<AbandonedOperation> other_;
-};
-
-}  // namespace
 
 // --- The two operations as one ---
 
@@ -45,20 +27,8 @@ bool PairOperation::park(long nanoseconds) {
   return parts_[0].is_done && parts_[1].is_done;
 }
 
-// As WorkParts does it.
 void PairOperation::step_one(PairPart& part, long nanoseconds) {
-  const GroupHealth& health = group_.health();
-  const OpType type = part.call.request->type;
-  if (health.may_take_wrongly(type)) return;
-  bool is_done = false;
-  try {
-    Operation& operation = *part.storage.get();
-    is_done = nanoseconds > 0 ? operation.park(nanoseconds) : operation.step();
-  } catch (...) {
-    // What it has failed of may be another's, too; it is given up with the group.
-    if (!health.may_take_wrongly(type)) throw;
-  }
-  part.is_done = is_done && !health.may_take_wrongly(type);
+  part.is_done = group_.health().step(*part.storage.get(), part.call.request->type, nanoseconds);
   if (part.is_done)
     group_.world().ring().set_ended(part.record_id, CallState::completed, true, ended_);
 }
@@ -80,14 +50,13 @@ Awaited PairOperation::awaited() const {
 }
 
 std::unique_ptr<AbandonedOperation> PairOperation::abandon(const std::string& reason) noexcept {
-  std::unique_ptr<AbandonedOperation> left;
+  std::unique_ptr<JoinedResidue> left;
   for (PairPart& part : parts_) {
     if (!part.is_started || std::exchange(part.is_done, true)) continue;
     auto abandoned = part.storage.get()->abandon(reason);
-    if (left && abandoned)
-      left = std::make_unique<AbandonedPair>(std::move(left), std::move(abandoned));
-    else if (abandoned)
-      left = std::move(abandoned);
+    if (!abandoned) continue;
+    if (!left) left = std::make_unique<JoinedResidue>();
+    left->add(std::move(abandoned));
   }
   return left;
 }
@@ -114,23 +83,32 @@ std::exception_ptr PairCall::hopeless(const GroupHealth& health,
   return nullptr;
 }
 
-bool PairCall::is_plain(const Request& recv, const Request& send) const {
-  const GroupShape shape = group_.members_.shape();
+bool PairCall::is_plain() {
   const WorldContext& world = *group_.world_;
   if (options_.stream != nullptr || !group_.members_.is_member() ||
       group_.works_.scopes().are_open() || !group_.health_.is_sound() || !world.engine->is_idle() ||
       group_.watch_.is_watched() || world.settings.memory != nullptr || world.ring().timing() ||
       call_observer() != nullptr)
     return false;
-  return is_plainly_right(recv, shape, -1) && is_plainly_right(send, shape, -1) &&
-         recv.peer != world.rank() && send.peer != world.rank() &&
-         !overlap(send.inputs.flat(), ConstBufferView(recv.outputs.flat()));
+  return find_peer(parts_[0].call) && find_peer(parts_[1].call) &&
+         !overlap(parts_[1].call.request->inputs.flat(),
+                  ConstBufferView(parts_[0].call.request->outputs.flat()));
+}
+
+// What is wrong with a call the batch tells.
+bool PairCall::find_peer(Call& call) const {
+  const Request& request = *call.request;
+  const GroupShape shape = group_.members_.shape();
+  const bool takes_any = awaits_message(request.type) && request.peer == any_source;
+  call.peer = takes_any ? any_source : group_.members_.find_rank(request.peer);
+  const bool is_of_another = takes_any || (call.peer >= 0 && call.peer != shape.rank);
+  return is_of_another && is_plainly_right(request, shape, call.peer);
 }
 
 std::optional<RecvStatus> PairCall::try_run(const Request& recv, const Request& send) {
-  if (!is_plain(recv, send)) return std::nullopt;
   parts_[0].call.request = &recv;
   parts_[1].call.request = &send;
+  if (!is_plain()) return std::nullopt;
   return group_.works_.ending_what_is_given_up([this] {
     group_.require_living(OpType::batch);
     prepare();
@@ -145,8 +123,6 @@ void PairCall::prepare() {
   GroupRecord& record = group_.record_;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     Call& call = parts_[i].call;
-    std::shared_ptr<const Request> matched;
-    (void)group_.checked(*call.request, matched, call.peer);
     call.sequence = record.next_sequence(call.request->type) + i;
     call.order = record.next_order();
   }

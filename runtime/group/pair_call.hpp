@@ -63,7 +63,9 @@ class PairCall final : public BlockedCall {
                               const std::function<bool()>& step) const override;
 
  private:
-  bool is_plain(const Request& recv, const Request& send) const;
+  bool is_plain();
+  /// And whether the call is plain.
+  bool find_peer(Call& call) const;
   void prepare();
   void carry_out(PairOperation& operation, const CallContext& note);
   void record(const CallContext& note);

@@ -49,16 +49,7 @@ bool WorkParts::step(long nanoseconds) {
 }
 
 bool WorkParts::step_one(WorkPart& part, long nanoseconds) {
-  Operation& operation = *part.storage.get();
-  if (group_.health().may_take_wrongly(part.request.get().type)) return false;
-  bool done = false;
-  try {
-    done = nanoseconds > 0 ? operation.park(nanoseconds) : operation.step();
-  } catch (...) {
-    // What it has failed of may be another's, too; it is given up with the group.
-    if (!group_.health().may_take_wrongly(part.request.get().type)) throw;
-  }
-  part.done = done && !group_.health().may_take_wrongly(part.request.get().type);
+  part.done = group_.health().step(*part.storage.get(), part.request.get().type, nanoseconds);
   if (part.done) {
     completed_.fetch_add(1, std::memory_order_relaxed);
     group_.world().ring().set_ended(part.record_id, CallState::completed, false);

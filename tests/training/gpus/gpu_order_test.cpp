@@ -16,6 +16,14 @@ class GpuOrder : public testing::Test {
   void fill_later(void* stream, const BufferView& view, double value) {
     toys.gpus.enqueue(stream, [view, value] { ToyModel::fill(view, value); });
   }
+  /// Iterations, of which each is over on the GPUs, too, before the next.
+  void run_five(World& world, ToyStep& step) {
+    for (int iteration = 0; iteration < 5; ++iteration) {
+      step.backward(iteration);
+      toys.synchronize(world);
+      world.group().barrier();
+    }
+  }
   Spread toys{2, 2};
 };
 
@@ -168,11 +176,7 @@ TEST_F(GpuOrder, MemoryGoesWithItsLastOwner) {
                               {.gradient_as_bucket_view = true, .stream = toys.streams()});
       ToyStep step(world, model, reducer);
       // What is over is noticed in later calls.
-      for (int iteration = 0; iteration < 5; ++iteration) {
-        step.backward(iteration);
-        toys.synchronize(world);
-        world.group().barrier();
-      }
+      run_five(world, step);
       owner = reducer.gradient_owner(0);
       gradient = reducer.gradient(0);
       EXPECT_EQ(toys.gpus.open_on_streams(), 4) << "two buckets on each of two ranks";
@@ -202,11 +206,7 @@ TEST_F(GpuOrder, MemoryStaysWhileAStreamMayUseIt) {
       GradientReducer reducer(world.group(), model.parameters(),
                               {.gradient_as_bucket_view = true, .stream = toys.streams()});
       ToyStep step(world, model, reducer);
-      for (int iteration = 0; iteration < 5; ++iteration) {
-        step.backward(iteration);
-        toys.synchronize(world);
-        world.group().barrier();
-      }
+      run_five(world, step);
       owner = reducer.gradient_owner(0);
       before = toys.gpus.open_on_streams();
       world.group().barrier();
