@@ -11,8 +11,13 @@ namespace hymn {
 
 class JoinedResidue final : public AbandonedOperation {
  public:
-  void add(std::unique_ptr<AbandonedOperation> abandoned) {
-    if (abandoned) abandoned_operations_.push_back(std::move(abandoned));
+  /// Into `all`, which is null until there is something. What is done at once counts, too: that
+  /// something could not be taken back is told by it.
+  static void add(std::unique_ptr<JoinedResidue>& all,
+                  std::unique_ptr<AbandonedOperation> abandoned) {
+    if (!abandoned) return;
+    if (!all) all = std::make_unique<JoinedResidue>();
+    all->abandoned_operations_.push_back(std::move(abandoned));
   }
   bool done() override {
     std::erase_if(abandoned_operations_, [](const auto& abandoned) { return abandoned->done(); });

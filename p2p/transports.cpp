@@ -30,10 +30,9 @@ class JoinedTransfers final : public Transfers {
   }
   RecvStatus status() const override { return last_ != nullptr ? last_->status() : RecvStatus{}; }
   std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
-    auto abandoned = std::make_unique<JoinedResidue>();
-    for (const Part& part : parts_) abandoned->add(part.transfers->abandon(reason));
-    if (abandoned->done()) return nullptr;
-    return abandoned;
+    std::unique_ptr<JoinedResidue> left;
+    for (const Part& part : parts_) JoinedResidue::add(left, part.transfers->abandon(reason));
+    return left;
   }
 
  private:

@@ -53,10 +53,7 @@ std::unique_ptr<AbandonedOperation> PairOperation::abandon(const std::string& re
   std::unique_ptr<JoinedResidue> left;
   for (PairPart& part : parts_) {
     if (!part.is_started || std::exchange(part.is_done, true)) continue;
-    auto abandoned = part.storage.get()->abandon(reason);
-    if (!abandoned) continue;
-    if (!left) left = std::make_unique<JoinedResidue>();
-    left->add(std::move(abandoned));
+    JoinedResidue::add(left, part.storage.get()->abandon(reason));
   }
   return left;
 }

@@ -207,5 +207,15 @@ TEST_F(TwoPairs, WhatIsGivenUpIsGivenUpOnAllTransports) {
   EXPECT_TRUE(offices[0].of(1).channel().is_aborted()) << "who shares memory is told";
 }
 
+TEST_F(TwoPairs, WhatCannotBeTakenBackIsTold) {
+  const std::vector<std::int32_t> large(1 << 20);
+  const auto transfers = ports[0]->open();
+  transfers->send(2, MessageTag::of_user(9), ConstBufferView(large));
+  EXPECT_FALSE(transfers->test()) << "nobody receives";
+  const auto abandoned = transfers->abandon("impatient");
+  ASSERT_NE(abandoned, nullptr) << "a part of the message has gone";
+  EXPECT_TRUE(abandoned->done());
+}
+
 }  // namespace
 }  // namespace hymn::test
