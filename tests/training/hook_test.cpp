@@ -6,6 +6,7 @@
 #include "tests/support/errors.hpp"
 #include "tests/support/spoilt.hpp"
 #include "tests/training/quarters.hpp"
+#include "training/bucket.hpp"
 
 namespace hymn::test {
 namespace {
@@ -176,6 +177,16 @@ RANK_TEST(CommHooks, WrongResultsAreTold) {
   expect_failure(world,
                  training::fp16_compress(give(BufferView(other.data(), 4, DataType::float32))),
                  "which has 4 elements of float16");
+}
+
+RANK_TEST(CommHooks, ThoseThatComputeOnTheHostRefuseGpus) {
+  float value = 0;
+  const auto part = std::make_shared<training::detail::BucketPart>();
+  part->buffer = BufferView(value);
+  part->buffer.memory = MemoryKind::device;
+  for (const CommHook& hook : {training::power_sgd(), training::bf16_compress()})
+    expect_error(ErrorKind::unsupported, [&] { (void)hook(GradBucket(part)); },
+                 {"computes in memory of the host, and gradients are on GPUs"});
 }
 
 RANK_TEST(CommHooks, WhatTheyThrowIsThrown) {

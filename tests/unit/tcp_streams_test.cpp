@@ -188,7 +188,12 @@ TEST_P(TcpStreams, GiveUpInTheMidstOfAMessage) {
   Swap(scene, 3 * megabyte, 1).expect_that_it_comes();
 }
 
-INSTANTIATE_TEST_SUITE_P(Streams, TcpStreams, ::testing::Values(1u, 2u, 4u, 16u),
+// One thread moves both ends, of which ThreadSanitizer has little to say.
+using Counts = std::vector<std::size_t>;
+const Counts stream_counts = thread_sanitized ? Counts{2}
+                             : sanitized      ? Counts{1, 4}
+                                              : Counts{1, 2, 4, 16};
+INSTANTIATE_TEST_SUITE_P(Streams, TcpStreams, ::testing::ValuesIn(stream_counts),
                          ::testing::PrintToStringParamName());
 
 /// Lowers what the second rank of a scene wants.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "hymn/error.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 namespace {
@@ -53,9 +54,10 @@ TEST(ThreadBoard, ManyMeetingsOfFastAndSlowMembers) {
   for (const int members : {1, 2, 3, 5}) {
     ThreadBoard board(members);
     std::atomic<int> wrong{0};
+    const std::uint64_t meetings = sanitized ? 300 : 1000;
     run_threads(members, [&](int member) {
       std::minstd_rand random(static_cast<unsigned>(member + 1));
-      for (std::uint64_t number = 1; number <= 1000; ++number) {
+      for (std::uint64_t number = 1; number <= meetings; ++number) {
         // Every member is slow now and then, the last one more often.
         for (auto turn = random() % (member + 1 == members ? 8 : 3); turn > 0; --turn)
           std::this_thread::yield();
@@ -286,7 +288,7 @@ void give_up_somewhere(unsigned seed) {
 }
 
 TEST(ThreadBoard, NoReaderIsLeftWhereverAMemberGivesUp) {
-  for (unsigned seed = 1; seed <= 200; ++seed) {
+  for (unsigned seed = 1; seed <= (sanitized ? 60 : 200); ++seed) {
     give_up_somewhere(seed);
     if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
   }

@@ -99,7 +99,6 @@ TEST_F(GpuRefusal, WhatComputesOnTheHost) {
             {.hook = training::fp16_compress()});
     refuses(world, model, ErrorKind::unsupported, {"bf16_compress"},
             {.hook = training::bf16_compress()});
-    refuses(world, model, ErrorKind::unsupported, {"power_sgd"}, {.hook = training::power_sgd()});
     std::vector<Parameter> parameters = model.parameters();
     parameters[0].sparse_dims = 1;
     expect_error(ErrorKind::unsupported,
