@@ -1,24 +1,6 @@
 #include "preload/recorded_call.hpp"
 
-#include "recorder/stamp.hpp"
-
 namespace hymn::preload {
-
-CallSide side_of_mpi(std::size_t bytes, SideForm form, bool is_uneven, int ranks) {
-  CallSide made;
-  if (form == SideForm::none) return made;
-  made.buffers = 1;
-  made.dtype = DataType::uint8;
-  made.count = form == SideForm::blocks ? bytes * static_cast<std::size_t>(ranks) : bytes;
-  made.layout = form == SideForm::whole ? Layout::whole
-                : is_uneven             ? Layout::counted
-                                        : Layout::equal;
-  return made;
-}
-
-CallState state_of(int code) {
-  return code == MPI_SUCCESS ? CallState::completed : CallState::failed;
-}
 
 Communicator* RecordedCall::find(MPI_Comm comm) {
   Communicator* const found = session_.communicators().find(comm);
@@ -27,14 +9,6 @@ Communicator* RecordedCall::find(MPI_Comm comm) {
 
 std::size_t RecordedCall::bytes_of(int count, MPI_Datatype type) {
   return count > 0 ? static_cast<std::size_t>(count) * session_.types().find(type).size : 0;
-}
-
-std::uint64_t RecordedCall::begin(CallRecord& call, const WatchedGroup& group, bool is_waited_for) {
-  call.group_uid = group.uid;
-  call.waited_for = is_waited_for;
-  call.site = reinterpret_cast<std::uintptr_t>(site_);
-  call.created = processor_stamp();
-  return watch_->record().begin(call);
 }
 
 std::uint64_t RecordedCall::next(std::atomic<std::uint64_t>& count) const {

@@ -44,7 +44,31 @@ class RecordedCall {
   bool is_outer_ = false;  ///< it waits in a way of its own
 };
 
-CallSide side_of_mpi(std::size_t bytes, SideForm form, bool is_uneven, int ranks);
-CallState state_of(int code);
+// As much of a record is made inside of what is called for each call as is needed for the compiler
+// to see that nothing reads the record itself: then it is never put into memory, and read from
+// there before it is.
+
+HYMN_INLINE CallSide side_of_mpi(std::size_t bytes, SideForm form, bool is_uneven, int ranks) {
+  if (form == SideForm::none) return {};
+  return {.count = form == SideForm::blocks ? bytes * static_cast<std::size_t>(ranks) : bytes,
+          .buffers = 1,
+          .dtype = DataType::uint8,
+          .layout = form == SideForm::whole ? Layout::whole
+                    : is_uneven             ? Layout::counted
+                                            : Layout::equal};
+}
+
+HYMN_INLINE std::uint64_t RecordedCall::begin(CallRecord& call, const WatchedGroup& group,
+                                              bool is_waited_for) {
+  call.group_uid = group.uid;
+  call.waited_for = is_waited_for;
+  call.site = reinterpret_cast<std::uintptr_t>(site_);
+  call.created = processor_stamp();
+  return watch_->record().begin(call);
+}
+
+inline CallState state_of(int code) {
+  return code == MPI_SUCCESS ? CallState::completed : CallState::failed;
+}
 
 }  // namespace hymn::preload

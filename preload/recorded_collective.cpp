@@ -100,7 +100,7 @@ RecordedCollective& RecordedCollective::until(const MPI_Request* request) {
   return *this;
 }
 
-CallRecord RecordedCollective::record_of_it() const {
+HYMN_INLINE CallRecord RecordedCollective::record_of_it() const {
   CallRecord made;
   made.type = types_of_calls[index_of(call_)];
   const OpTraits& traits = traits_of(made.type);

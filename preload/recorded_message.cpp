@@ -67,7 +67,10 @@ std::uint64_t RecordedMessage::start_one(const WatchedGroup& group,
   made.op_id = made.sequence + group.line->collectives.load(std::memory_order_relaxed);
   made.peer = message.peer;
   const CallSide whole = side_of_mpi(message.bytes, SideForm::whole, false, 1);
-  (message.type == OpType::send ? made.input : made.output) = whole;
+  if (message.type == OpType::send)
+    made.input = whole;
+  else
+    made.output = whole;
   set_tag(made, message.tag == MPI_ANY_TAG ? every_tag : static_cast<std::uint32_t>(message.tag));
   return begin(made, group, use_ == Use::blocks);
 }

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/private.hpp"
 #include "recorder/call_record.hpp"
 #include "recorder/sole_writer.hpp"
 #include "recorder/stamp.hpp"
@@ -46,11 +47,7 @@ class CallRing {
   void set_timing(bool on) { memory_->timing.store(on ? 1 : 0, std::memory_order_relaxed); }
 
   /// Adds a record and returns its id.
-  std::uint64_t record(const CallRecord& call) {
-    const std::uint64_t id = claim();
-    fill(id, call);
-    return id;
-  }
+  std::uint64_t record(const CallRecord& call);
   /// The same in two parts, for a caller that has something urgent to do in between: the first
   /// takes an id and its place, with locked instructions once several threads have called; the
   /// second only stores. Every claim is filled.
@@ -68,6 +65,8 @@ class CallRing {
   enum class Ended : std::uint8_t { now, at_once };
   /// It has completed or failed, now or as soon as it was created.
   void set_ended(std::uint64_t record_id, CallState state, bool retired, Ended when = Ended::now);
+  /// At a time that the caller has read.
+  void set_ended_at(std::uint64_t record_id, CallState state, bool retired, std::uint64_t stamp);
   /// Nothing of it is in flight any more.
   void set_retired(std::uint64_t record_id);
   /// Whether a thread waits in it, while it has not ended.
@@ -146,7 +145,7 @@ class CallRing {
 
   CallRing(Memory* memory, Size size, Writers writers);
   std::uint64_t claim_alone();
-  std::uint64_t claim_among_others();
+  HYMN_PRIVATE std::uint64_t claim_among_others();
   /// Beside other news, which this must not undo.
   void change_flags(std::uint64_t record_id, std::uint64_t set, std::uint64_t cleared);
   Entry& entry_of(std::uint64_t id) const { return first_entry_[id & mask_]; }
@@ -172,7 +171,7 @@ class CallRing {
     return passed(entry.words[created_word].load(std::memory_order_relaxed), time_stamp(), id);
   }
   static std::size_t slots_of(Size size);
-  void store_frames(std::uint64_t id, std::uint64_t site);
+  HYMN_PRIVATE void store_frames(std::uint64_t id, std::uint64_t site);
   void read_sizes(std::uint64_t id, const CallRecord& call, BlockCounts& counts,
                   CallShapes& shapes) const;
   std::uint64_t stamp_of(std::uint64_t word, std::uint64_t id, std::uint64_t created) const;
@@ -243,6 +242,12 @@ HYMN_INLINE void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   entry.version.store(2 * (id + 1), std::memory_order_release);
 }
 
+HYMN_INLINE std::uint64_t CallRing::record(const CallRecord& call) {
+  const std::uint64_t id = claim();
+  fill(id, call);
+  return id;
+}
+
 // News are not exchanged in one step, which would cost each call some nanoseconds: a thread that
 // loses its core between looking and storing for as long as the others take to come round makes
 // their record unreadable, never wrong.
@@ -258,12 +263,17 @@ inline void CallRing::set_started(std::uint64_t id) {
 }
 
 inline void CallRing::set_ended(std::uint64_t id, CallState state, bool retired, Ended when) {
+  if (is_on()) set_ended_at(id, state, retired, when == Ended::now ? time_stamp() : 0);
+}
+
+inline void CallRing::set_ended_at(std::uint64_t id, CallState state, bool retired,
+                                   std::uint64_t stamp) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
   const std::uint64_t seen = entry.state.load(std::memory_order_relaxed);
   if (StateWord::id_of(seen) != id) return;
-  entry.completed.store(when == Ended::now ? since_creation(entry, id) : passed(0, 0, id),
-                        std::memory_order_release);
+  const std::uint64_t created = entry.words[created_word].load(std::memory_order_relaxed);
+  entry.completed.store(passed(created, stamp, id), std::memory_order_release);
   const std::uint64_t flags = (retired ? StateWord::retired : 0) | (seen & StateWord::unattended);
   entry.state.store(StateWord::of(id, state, flags), std::memory_order_release);
 }

@@ -33,7 +33,8 @@ struct OutsideRecord::Parts {
   std::map<std::uint64_t, GroupLineLease> lines{};
 };
 
-OutsideRecord::OutsideRecord(const Setup& setup) : parts_(std::make_unique<Parts>(setup)) {}
+OutsideRecord::OutsideRecord(const Setup& setup)
+    : parts_(std::make_unique<Parts>(setup)), ring_(&parts_->memory.ring()) {}
 
 OutsideRecord::~OutsideRecord() = default;
 
@@ -59,14 +60,6 @@ void OutsideRecord::end_group(std::uint64_t uid) {
   if (found == parts_->lines.end()) return;
   ended = std::move(found->second);
   parts_->lines.erase(found);
-}
-
-std::uint64_t OutsideRecord::begin(const CallRecord& call) {
-  return parts_->memory.ring().record(call);
-}
-
-void OutsideRecord::end(std::uint64_t id, CallState state) {
-  parts_->memory.ring().set_ended(id, state, true);
 }
 
 void OutsideRecord::set_waited_for(std::uint64_t id) {

@@ -12,7 +12,7 @@
 
 #include "base/private.hpp"
 #include "hymn/timeout.hpp"
-#include "recorder/call_record.hpp"
+#include "recorder/call_ring.hpp"
 #include "recorder/flight_dump.hpp"
 #include "recorder/recorder_layout.hpp"
 
@@ -44,9 +44,11 @@ class OutsideRecord {
   HYMN_PRIVATE void rename_group(std::uint64_t uid, std::string_view description);
   HYMN_PRIVATE void end_group(std::uint64_t uid);
 
-  /// The number of its record.
-  HYMN_PRIVATE std::uint64_t begin(const CallRecord& call);
-  HYMN_PRIVATE void end(std::uint64_t id, CallState state);
+  /// The number of its record. Inside of its caller, as CallRing::fill().
+  HYMN_INLINE std::uint64_t begin(const CallRecord& call) { return ring_->record(call); }
+  void end(std::uint64_t id, CallState state) {
+    ring_->set_ended_at(id, state, true, processor_stamp());
+  }
   HYMN_PRIVATE void set_waited_for(std::uint64_t id);
   /// A call that is on no group; null: it has come back.
   HYMN_PRIVATE void set_outer_call(const char* name);
@@ -70,6 +72,7 @@ class OutsideRecord {
 
   struct Parts;
   std::unique_ptr<Parts> parts_;
+  CallRing* const ring_;  ///< of them
 };
 
 }  // namespace hymn
