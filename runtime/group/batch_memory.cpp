@@ -38,11 +38,12 @@ class SelfPairs {
 void require_apart(const WorkParts& parts, const GroupMembers& members) {
   SelfPairs pairs;
   MemoryRanges ranges(parts.all().size());
-  for (std::size_t i = 0; i < parts.all().size(); ++i) {
-    const WorkPart& part = *parts.all()[i];
-    const Request& request = part.request.get();
+  std::size_t next = 0;
+  for (const WorkPart* const part : parts.all()) {
+    const std::size_t i = next++;
+    const Request& request = part->request.get();
     if (!can_move_bytes(request).ok) continue;
-    const bool is_own = part.call.peer == members.shape().rank;
+    const bool is_own = part->call.peer == members.shape().rank;
     const std::size_t message = is_own ? pairs.pair_of(request, i) : i;
     const bool sends = request.type == OpType::send;
     if (sends)

@@ -20,7 +20,7 @@ std::string text_of(const std::exception_ptr& error) {
 std::size_t payload_of_parts(const WorkState& work) {
   std::size_t bytes = 0;
   std::size_t received = 0;
-  for (const auto& part : work.parts().all()) {
+  for (const WorkPart* const part : work.parts().all()) {
     const Request& request = part->request.get();
     (request.type == OpType::recv ? received : bytes) += payload_of(request);
   }

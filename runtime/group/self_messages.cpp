@@ -55,7 +55,7 @@ void join(WorkPart& send, WorkPart& recv) {
 /// Those of one type that concern the own rank, in their order.
 template <class Each>
 void for_own(const WorkParts& parts, OpType type, const GroupMembers& members, Each&& each) {
-  for (const auto& part : parts.all()) {
+  for (WorkPart* const part : parts.all()) {
     const Request& request = part->request.get();
     if (request.type != type || part->call.peer != members.shape().rank) continue;
     try {

@@ -24,13 +24,13 @@ class AbandonedWithMemory final : public AbandonedOperation {
 }  // namespace
 
 void WorkParts::start() {
-  on_host_ = std::none_of(parts_.begin(), parts_.end(), [](const auto& part) {
+  on_host_ = std::none_of(parts_.begin(), parts_.end(), [](WorkPart* part) {
     const Request& request = part->request.get();
     return request.memory() == MemoryKind::device ||
            request.domain.kind == OrderingDomain::Kind::stream;
   });
   CallRing& ring = group_.world().ring();
-  for (const auto& part : parts_) {
+  for (WorkPart* const part : parts_) {
     // Counted first: one that fails here may have its place in an order already, or have shown
     // peers something.
     ++started_;
@@ -41,7 +41,7 @@ void WorkParts::start() {
 
 bool WorkParts::step(long nanoseconds) {
   bool all = true;
-  for (const auto& part : parts_) {
+  for (WorkPart* const part : parts_) {
     if (!part->done) step_one(*part, nanoseconds);
     all = all && part->done;
   }
@@ -58,7 +58,7 @@ bool WorkParts::step_one(WorkPart& part, long nanoseconds) {
 }
 
 std::exception_ptr WorkParts::hopeless() {
-  for (const auto& part : parts_) {
+  for (WorkPart* const part : parts_) {
     if (part->done) continue;
     const Call& call = part->call;
     try {
@@ -75,11 +75,12 @@ std::exception_ptr WorkParts::hopeless() {
 bool WorkParts::give_up(const std::string& reason) {
   bool clean = true;
   if (group_.health().is_aborted()) group_.health().note_given_up();
-  for (std::size_t i = 0; i < started_; ++i) {
-    WorkPart& part = *parts_[i];
-    if (part.done.exchange(true)) continue;
-    group_.world().ring().set_ended(part.record_id, CallState::failed, false);
-    std::unique_ptr<AbandonedOperation> abandoned = part.storage.get()->abandon(reason);
+  std::size_t started = started_;
+  for (WorkPart* const part : parts_) {
+    if (started-- == 0) break;
+    if (part->done.exchange(true)) continue;
+    group_.world().ring().set_ended(part->record_id, CallState::failed, false);
+    std::unique_ptr<AbandonedOperation> abandoned = part->storage.get()->abandon(reason);
     clean = clean && abandoned == nullptr;
     if (abandoned != nullptr && memory_ != nullptr)
       abandoned = std::make_unique<AbandonedWithMemory>(std::move(abandoned), memory_);
@@ -89,24 +90,24 @@ bool WorkParts::give_up(const std::string& reason) {
 }
 
 void WorkParts::fail_unstarted() {
-  for (const auto& part : parts_)
+  for (WorkPart* const part : parts_)
     if (!part->done) group_.world().ring().set_ended(part->record_id, CallState::failed, true);
 }
 
 bool WorkParts::peers_need_steps() const {
   return std::any_of(parts_.begin(), parts_.end(),
-                     [](const auto& part) { return part->storage.get()->peers_need_steps(); });
+                     [](WorkPart* part) { return part->storage.get()->peers_need_steps(); });
 }
 
 bool WorkParts::can_park() const {
   return completed_.load(std::memory_order_relaxed) + 1 == parts_.size() &&
          std::all_of(parts_.begin(), parts_.end(),
-                     [](const auto& part) { return part->storage.get()->can_park(); });
+                     [](WorkPart* part) { return part->storage.get()->can_park(); });
 }
 
 Awaited WorkParts::awaited() const {
   auto found = Awaited::elsewhere;
-  for (const auto& part : parts_) {
+  for (WorkPart* const part : parts_) {
     if (part->done) continue;
     const Awaited one = part->storage.get()->awaited();
     if (one == Awaited::here) return one;
@@ -116,25 +117,25 @@ Awaited WorkParts::awaited() const {
 }
 
 bool WorkParts::are_enqueued() const {
-  return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) {
+  return std::all_of(parts_.begin(), parts_.end(), [](WorkPart* part) {
     return part->done || part->storage.get()->is_enqueued();
   });
 }
 
 bool WorkParts::can_let_wait() const {
   return std::all_of(parts_.begin(), parts_.end(),
-                     [](const auto& part) { return part->storage.get()->can_let_wait(); });
+                     [](WorkPart* part) { return part->storage.get()->can_let_wait(); });
 }
 
 void WorkParts::let_wait(void* stream) {
-  for (const auto& part : parts_)
+  for (WorkPart* const part : parts_)
     if (!part->done) part->storage.get()->let_wait(stream);
 }
 
 PendingOp WorkParts::pending(PendingOp op) const {
   if (parts_.size() == 1) op.peer = parts_.front()->call.peer;
   if (is_collective(op.type)) return op;
-  for (const auto& part : parts_) {
+  for (WorkPart* const part : parts_) {
     if (part->done.load(std::memory_order_relaxed)) continue;
     if (op.peers.empty()) op.first_part = part->call.sequence;
     op.peers.push_back(part->call.peer);
@@ -153,14 +154,14 @@ std::string_view WorkParts::algorithm() const {
 }
 
 std::exception_ptr WorkParts::refusal() const {
-  for (const auto& part : parts_)
+  for (WorkPart* const part : parts_)
     if (auto refusal = part->storage.get()->refusal()) return refusal;
   return nullptr;
 }
 
 std::vector<BufferView> WorkParts::outputs() const {
   std::vector<BufferView> written;
-  for (const auto& part : parts_) {
+  for (WorkPart* const part : parts_) {
     if (part->is_composed) continue;
     const auto views = part->request.get().outputs.views();
     written.insert(written.end(), views.begin(), views.end());
@@ -170,22 +171,23 @@ std::vector<BufferView> WorkParts::outputs() const {
 
 std::vector<RecvStatus> WorkParts::statuses() const {
   std::vector<RecvStatus> found;
-  for (const auto& part : parts_)
+  for (WorkPart* const part : parts_)
     if (part->request.get().type == OpType::recv)
       found.push_back(group_.members().to_global(part->storage.get()->status()));
   return found;
 }
 
 void WorkParts::show_waited_for(bool waited_for) const {
-  for (const auto& part : parts_) group_.world().ring().set_waited_for(part->record_id, waited_for);
+  for (WorkPart* const part : parts_)
+    group_.world().ring().set_waited_for(part->record_id, waited_for);
 }
 
 void WorkParts::show_undriven(bool undriven) const {
-  for (const auto& part : parts_) group_.world().ring().set_undriven(part->record_id, undriven);
+  for (WorkPart* const part : parts_) group_.world().ring().set_undriven(part->record_id, undriven);
 }
 
 void WorkParts::show_retired() const {
-  for (const auto& part : parts_) group_.world().ring().set_retired(part->record_id);
+  for (WorkPart* const part : parts_) group_.world().ring().set_retired(part->record_id);
 }
 
 }  // namespace hymn::detail

@@ -8,37 +8,23 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/dispatch/coalesced_operation.hpp"
-#include "collectives/owned_request.hpp"
-#include "hymn/request.hpp"
 #include "runtime/group/gone_members.hpp"
+#include "runtime/group/part_list.hpp"
 
 namespace hymn::detail {
 
 class GroupState;
-
-struct WorkPart {
-  explicit WorkPart(const Request& given) : request(given) {}
-  /// `make` returns an OwnedRequest.
-  template <class Make>
-  explicit WorkPart(std::in_place_t, Make&& make) : request(make()) {}
-  OwnedRequest request;  ///< of coalesced ones, the whole
-  Call call;
-  Algorithm* algorithm = nullptr;  ///< of several, the first
-  OperationStorage storage;
-  CoalescedOperation* coalesced = nullptr;  ///< in there; null: it is a single call
-  bool is_composed = false;                 ///< what its request writes is not the user's
-  std::atomic<bool> done = false;           ///< others look at it while it is stepped
-  std::uint64_t record_id = 0;
-};
 
 /// Those of one work. What changes them once it has started is called under the work's step lock.
 class WorkParts {
  public:
   explicit WorkParts(GroupState& group) : group_(group) {}
 
-  /// Before start(); prepared by then.
-  void add(std::unique_ptr<WorkPart> part) { parts_.push_back(std::move(part)); }
+  /// One more, made of these arguments. Before start(); prepared by then.
+  template <class... Arguments>
+  WorkPart& emplace(Arguments&&... arguments) {
+    return parts_.emplace(std::forward<Arguments>(arguments)...);
+  }
   /// In which some of their buffers lie. It is let go of with them, or when the last mechanism has
   /// let go of one that was given up.
   void own(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
@@ -54,7 +40,7 @@ class WorkParts {
   /// Those that were not started any more have failed, too.
   void fail_unstarted();
 
-  const std::vector<std::unique_ptr<WorkPart>>& all() const { return parts_; }
+  const PartList& all() const { return parts_; }
   bool empty() const { return parts_.empty(); }
   std::size_t size() const { return parts_.size(); }
   /// Their data is in the memory of the host: they move in steps only. Fixed once they have
@@ -91,7 +77,7 @@ class WorkParts {
   bool step_one(WorkPart& part, long nanoseconds);
 
   GroupState& group_;
-  std::vector<std::unique_ptr<WorkPart>> parts_;
+  PartList parts_;
   std::size_t started_ = 0;
   std::atomic<std::size_t> completed_{0};
   bool on_host_ = true;

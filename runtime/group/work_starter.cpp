@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
+#include "base/recycled.hpp"
 #include "collectives/coalesced_calls.hpp"
 #include "collectives/validate_view.hpp"
 #include "runtime/group/batch_memory.hpp"
@@ -77,8 +78,9 @@ std::shared_ptr<WorkState> WorkStarter::start_composed(const Request& request,
 }
 
 std::shared_ptr<WorkState> WorkStarter::make_work(OpType type, bool is_joint) const {
-  return std::make_shared<WorkState>(group_.shared_from_this(), group_.limit_of(options_),
-                                     WorkName{type, group_.record_.next_sequence(type), is_joint});
+  return std::allocate_shared<WorkState>(
+      RecyclingAllocator<WorkState>(), group_.shared_from_this(), group_.limit_of(options_),
+      WorkName{type, group_.record_.next_sequence(type), is_joint});
 }
 
 // What stays in order with a stream says so itself, for it outlives the call.
@@ -176,18 +178,17 @@ void WorkStarter::add_whole(WorkState& work, std::span<const Request> given) con
   } catch (...) {
     rethrow_with(group_.members_.context(work.name().title()));
   }
-  auto part = std::make_unique<WorkPart>(std::in_place, [&] { return whole_of(checked); });
-  part->call.request = &part->request.get();
-  part->call.peer = root;
-  part->call.sequence = work.name().sequence;
-  part->call.order = group_.record_.next_order();
-  part->call.coalesced = given.size();
-  part->call.in_given_blocks = have_given_blocks(checked);
-  part->call.in_own_bundles = !group_.means_.selector->knows_gpus() && bundles_ != BundleLimits{};
+  WorkPart& part = work.parts().emplace(std::in_place, [&] { return whole_of(checked); });
+  part.call.request = &part.request.get();
+  part.call.peer = root;
+  part.call.sequence = work.name().sequence;
+  part.call.order = group_.record_.next_order();
+  part.call.coalesced = given.size();
+  part.call.in_given_blocks = have_given_blocks(checked);
+  part.call.in_own_bundles = !group_.means_.selector->knows_gpus() && bundles_ != BundleLimits{};
   if (!group_.health_.is_sound()) [[unlikely]]
     group_.require_members(work.name().type, nullptr);
-  prepare_whole(*part, checked);
-  work.parts().add(std::move(part));
+  prepare_whole(part, checked);
 }
 
 // Where a member's buffers lie, in the memory of a GPU or not, the others do not know: so only a
@@ -209,20 +210,21 @@ void WorkStarter::add_part(WorkState& work, const Request& given) const {
   int peer = -1;
   std::shared_ptr<const Request> matched;
   const bool is_batch = work.name().type == OpType::batch;
-  auto part = std::make_unique<WorkPart>(
-      group_.checked(given, matched, peer, is_batch ? ToItself::allowed : ToItself::refused));
-  part->call.request = &part->request.get();
-  part->call.peer = peer;
-  part->call.sequence = group_.record_.next_sequence(given.type) + work.parts().size();
-  part->call.order = group_.record_.next_order();
-  work.parts().add(std::move(part));
+  const Request& request =
+      group_.checked(given, matched, peer, is_batch ? ToItself::allowed : ToItself::refused);
+  const std::uint64_t sequence = group_.record_.next_sequence(given.type) + work.parts().size();
+  WorkPart& part = work.parts().emplace(request);
+  part.call.request = &part.request.get();
+  part.call.peer = peer;
+  part.call.sequence = sequence;
+  part.call.order = group_.record_.next_order();
 }
 
 // All of them are right by themselves: only now a member that is gone may be the end of the group.
 void WorkStarter::prepare_parts(WorkState& work, const GroupState::Asked* asked) const {
   if (!group_.health_.is_sound()) [[unlikely]]
     group_.require_members(work.name().type, asked);
-  for (const auto& part : work.parts().all()) {
+  for (WorkPart* const part : work.parts().all()) {
     // What a rank sends to itself is there already, and counts as that which carries the others.
     const bool is_there = part->storage.get() != nullptr;
     part->algorithm = is_there ? &pick(part->call) : &group_.prepare(part->storage, part->call);
@@ -252,8 +254,8 @@ void WorkStarter::launch(const std::shared_ptr<WorkState>& work,
 void WorkStarter::examine(const WorkState& work, const CallContext& note) const {
   try {
     if (group_.watch_.is_watched()) [[unlikely]]
-      for (const auto& part : work.parts().all()) group_.checks_.examine_part(part->call, note);
-    for (const auto& part : work.parts().all())
+      for (WorkPart* const part : work.parts().all()) group_.checks_.examine_part(part->call, note);
+    for (WorkPart* const part : work.parts().all())
       group_.gpu_.await_ready(*part->storage.get(), part->call, note.limit);
   } catch (...) {
     group_.checks_.end_meeting(work.name().type);
@@ -263,7 +265,7 @@ void WorkStarter::examine(const WorkState& work, const CallContext& note) const 
 
 void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const {
   examine(*work, note);
-  for (const auto& part : work->parts().all()) {
+  for (WorkPart* const part : work->parts().all()) {
     part->call.sequence = group_.record_.take_sequence(part->call.request->type, *part->algorithm);
     if (part->coalesced != nullptr) {
       part->coalesced->count_uses();
@@ -284,6 +286,8 @@ void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallCo
     work->step();
     return;
   }
+  if (work->ends_at_once()) return;
+  work->begin_limit();
   group_.world_->engine->add(work);
   // Another thread may have been told meanwhile, when this was not in flight yet.
   group_.works().end_given_up();

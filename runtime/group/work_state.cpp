@@ -31,8 +31,8 @@ PendingOp pending_of(const WorkState& work) {
 }
 
 void WorkState::start() {
-  started_ = group_->world().clock().now();
-  deadline_ = Deadline::after(limit_, started_);
+  if (group_->watch().is_watched()) [[unlikely]]
+    begin_limit();
   try {
     parts_.start();
   } catch (...) {
@@ -48,6 +48,23 @@ void WorkState::start() {
     group_->watch().tell_ended();
     std::rethrow_exception(error);
   }
+}
+
+// What is told of how long it took is told of all that are watched.
+bool WorkState::ends_at_once() {
+  if (name_.is_ordered() || group_->watch().is_watched()) return false;
+  {
+    const std::lock_guard lock(step_mutex_);
+    RoundTime time(RoundTime::Look::no);
+    if (!advance(0, time)) return false;
+  }
+  if (error_) conclude();
+  return true;
+}
+
+void WorkState::begin_limit() {
+  started_ = group_->world().clock().now();
+  deadline_ = Deadline::after(limit_, started_);
 }
 
 bool WorkState::step(long nanoseconds, RoundTime& time) {
@@ -140,7 +157,6 @@ void WorkState::finish_completed() {
 }
 
 void WorkState::finish(Ended how, std::exception_ptr error, bool has_completed) {
-  if (how == Ended::well) statuses_ = parts_.statuses();
   error_ = std::move(error);
   parts_.show_retired();
   // Before the next one may end; of one that has failed, hooks hear when everybody may.
@@ -220,7 +236,7 @@ std::vector<BufferView> WorkState::result() const {
 
 std::vector<RecvStatus> WorkState::statuses() const {
   require_good_end("status");
-  return statuses_;
+  return parts_.statuses();
 }
 
 Future<std::vector<BufferView>> WorkState::future(const std::shared_ptr<WorkState>& self) {

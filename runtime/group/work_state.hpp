@@ -43,6 +43,11 @@ class WorkState {
   /// Starts all parts, which are there by then, and prepared. Throws, after giving up what has
   /// started, when one of them cannot start.
   void start();
+  /// Before it is in flight: whether a message has come to its end already, as a small one that is
+  /// sent, so that nothing of it need ever be.
+  bool ends_at_once();
+  /// From now on its limit counts.
+  void begin_limit();
   /// One step; true when it has completed, successfully or not. Does nothing when another thread is
   /// at it. Where its parts can park, and nothing can be done, it may sleep for up to
   /// `nanoseconds`.
@@ -126,7 +131,6 @@ class WorkState {
   std::mutex step_mutex_;
   WorkParts parts_;
   WorkWaiters waiters_;
-  std::vector<RecvStatus> statuses_;
   std::atomic<Ended> ended_{Ended::no};
   std::exception_ptr error_;  // written before ended_
 

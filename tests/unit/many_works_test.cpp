@@ -52,10 +52,9 @@ std::shared_ptr<WorkState> make_late(GroupState& group, Steps& steps, std::size_
                                           detail::WorkName{type, index + 1});
   Request request;
   request.type = type;
-  auto part = std::make_unique<WorkPart>(request);
-  part->call.request = &part->request.get();
-  part->storage.emplace<LateOperation>(steps, index);
-  work->parts().add(std::move(part));
+  WorkPart& part = work->parts().emplace(request);
+  part.call.request = &part.request.get();
+  part.storage.emplace<LateOperation>(steps, index);
   work->start();
   group.world().engine->add(work);
   return work;
@@ -101,10 +100,9 @@ TEST(WorkMemory, StaysUntilNobodyUsesIt) {
     const std::weak_ptr<int> seen = memory;
     auto work = std::make_shared<WorkState>(group.shared_from_this(), Timeout::none(),
                                             detail::WorkName{OpType::send, 1});
-    auto part = std::make_unique<WorkPart>(Request::send(ConstBufferView(), 0));
-    part->call.request = &part->request.get();
-    part->storage.emplace<HeldOperation>(&held);
-    work->parts().add(std::move(part));
+    WorkPart& part = work->parts().emplace(Request::send(ConstBufferView(), 0));
+    part.call.request = &part.request.get();
+    part.storage.emplace<HeldOperation>(&held);
     work->parts().own(std::move(memory));
     work->start();
     EXPECT_FALSE(work->parts().give_up("enough"));
