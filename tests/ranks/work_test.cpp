@@ -364,6 +364,25 @@ RANK_TEST(WaitAny, TellsOfOneThatHasFailed) {
   world.group().barrier();
 }
 
+RANK_TEST(Work, OfASmallSendHasEndedWhereSharedMemoryTakesIt) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world);
+  int value = 7;
+  if (world.rank() == 0) {
+    Work sent = group.isend(ConstBufferView(value), 1);
+    EXPECT_TRUE(sent.path() != "shm" || sent.is_completed());
+    sent.wait();
+    EXPECT_TRUE(sent.statuses().empty());
+  } else if (world.rank() == 1) {
+    int got = 0;
+    Work received = group.irecv(BufferView(got), 0);
+    received.wait();
+    EXPECT_EQ(got, value);
+    EXPECT_EQ(received.status().source, 0);
+  }
+  group.barrier();
+}
+
 RANK_TEST(Work, EmptyHandleIsNoWork) {
   Work none;
   EXPECT_FALSE(none.valid());
