@@ -18,10 +18,10 @@ class PartList {
   /// Over pointers to them, which stay where they are.
   class Iterator {
    public:
-    using iterator_category = std::forward_iterator_tag;
+    using iterator_category = std::input_iterator_tag;
     using value_type = WorkPart*;
     using difference_type = std::ptrdiff_t;
-    using pointer = WorkPart* const*;
+    using pointer = void;
     using reference = WorkPart*;
 
     Iterator() = default;

@@ -50,19 +50,29 @@ void WorkState::start() {
   }
 }
 
-// What is told of how long it took is told of all that are watched.
+// Only where a look costs next to nothing, as into memory that ranks share: others would ask the
+// system, or are launched together with what follows. What fails does so when it is stepped again,
+// for those who wait for all that is in flight.
 bool WorkState::ends_at_once() {
-  if (name_.is_ordered() || group_->watch().is_watched()) return false;
+  if (name_.is_ordered() || !parts_.can_park() || parts_.path() != "shm" ||
+      group_->watch().is_watched() || !group_->world().life.may_end_works())
+    return false;
   {
     const std::lock_guard lock(step_mutex_);
-    RoundTime time(RoundTime::Look::no);
-    if (!advance(0, time)) return false;
+    try {
+      if (!parts_.step(0)) return false;
+    } catch (...) {
+      early_error_ = std::current_exception();
+      return false;
+    }
+    finish_completed();
   }
-  if (error_) conclude();
+  group_->watch().tell_ended();
   return true;
 }
 
 void WorkState::begin_limit() {
+  if (started_ != TimePoint{}) return;
   started_ = group_->world().clock().now();
   deadline_ = Deadline::after(limit_, started_);
 }
@@ -117,6 +127,8 @@ bool WorkState::advance(long nanoseconds, RoundTime& time) {
 
 bool WorkState::try_to_end(long nanoseconds) {
   try {
+    if (early_error_) [[unlikely]]
+      std::rethrow_exception(std::exchange(early_error_, nullptr));
     if (!parts_.step(nanoseconds) || (name_.is_ordered() && !group_->record().is_next(*this)))
       return false;
     finish_completed();
@@ -160,8 +172,10 @@ void WorkState::finish(Ended how, std::exception_ptr error, bool has_completed) 
   error_ = std::move(error);
   parts_.show_retired();
   // Before the next one may end; of one that has failed, hooks hear when everybody may.
-  if (how == Ended::well && group_->watch().is_watched()) [[unlikely]]
+  if (how == Ended::well && group_->watch().is_watched()) [[unlikely]] {
+    begin_limit();  // it may not have been watched yet when it started
     group_->watch().note_ended(*this, nullptr);
+  }
   if (name_.is_ordered()) group_->record().dequeue(*this, has_completed);
   ended_.store(how, std::memory_order_release);
 }

@@ -46,7 +46,7 @@ class WorkState {
   /// Before it is in flight: whether a message has come to its end already, as a small one that is
   /// sent, so that nothing of it need ever be.
   bool ends_at_once();
-  /// From now on its limit counts.
+  /// From now on its limit counts, unless it does already.
   void begin_limit();
   /// One step; true when it has completed, successfully or not. Does nothing when another thread is
   /// at it. Where its parts can park, and nothing can be done, it may sleep for up to
@@ -133,6 +133,7 @@ class WorkState {
   WorkWaiters waiters_;
   std::atomic<Ended> ended_{Ended::no};
   std::exception_ptr error_;  // written before ended_
+  std::exception_ptr early_error_;
 
   /// Among those in flight; theirs, and under their lock.
   std::optional<std::list<std::shared_ptr<WorkState>>::iterator> place_;

@@ -42,6 +42,23 @@ class Listener {
   std::vector<CompletionInfo> told_;
 };
 
+// As of one that is found to be wrong as soon as it is called.
+RANK_TEST(WaitForPendingWorks, ThrowsWhatAMessageHasFailedWithThatHasCome) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world);
+  std::vector<int> values(4);
+  if (world.rank() == 1) group.send(values, 0);
+  world.group().barrier();
+  if (world.rank() == 0) {
+    int room = 0;
+    Work received = group.irecv(BufferView(room), 1);
+    EXPECT_FALSE(received.is_completed());
+    EXPECT_THROW(group.wait_for_pending_works(), Error);
+    EXPECT_NE(received.error(), nullptr);
+  }
+  world.group().barrier();
+}
+
 RANK_TEST(CompletionHook, IsToldOfBlockingCalls) {
   ProcessGroup group = fresh_group(world, {.description = "heard"});
   const Listener listener(group);
