@@ -5,6 +5,17 @@ find_package(Threads REQUIRED)
 # C++ sources use MPI's C interface too: its own C++ bindings were withdrawn from the standard.
 find_package(MPI REQUIRED COMPONENTS C)
 target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+# That of Open MPI 5 is one more flag than those that precompiled headers are made with.
+get_target_property(mpi_options MPI::MPI_C INTERFACE_COMPILE_OPTIONS)
+if(mpi_options)
+  list(FILTER mpi_options EXCLUDE REGEX "-pthread$")
+  set_property(TARGET MPI::MPI_C PROPERTY INTERFACE_COMPILE_OPTIONS "${mpi_options}")
+endif()
+# MPICH, or one that is made of it, as Intel's: neither names nor places of libraries tell.
+include(CheckSymbolExists)
+set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
+check_symbol_exists(MPICH_VERSION mpi.h HYMN_MPI_IS_MPICH)
+unset(CMAKE_REQUIRED_LIBRARIES)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
 # Asio without Boost: headers alone. Its own code marks all that it defines as visible from outside,

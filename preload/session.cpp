@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <exception>
 #include <random>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/mpi_flavour.hpp"
 #include "preload/calls.hpp"
 #include "preload/quiet.hpp"
 #include "preload/report.hpp"
@@ -80,13 +80,13 @@ bool is_our_mpi() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;
   if (PMPI_Get_library_version(version.data(), &length) != MPI_SUCCESS) return false;
-  const std::string_view text = version.data();
+  const MpiFlavour flavour = flavour_of(version.data());
 #if defined(OPEN_MPI)
-  return text.find("Open MPI") != std::string_view::npos;
+  return flavour == MpiFlavour::open_mpi;
 #elif defined(MPICH_VERSION)
-  return text.find("MPICH") != std::string_view::npos;
+  return flavour == MpiFlavour::mpich;
 #else
-  return !text.empty();
+  return flavour == MpiFlavour::other;
 #endif
 }
 

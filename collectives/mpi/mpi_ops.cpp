@@ -37,6 +37,9 @@ bool is_wide_integer(Accumulator form) {
   return form == Accumulator::int32 || form == Accumulator::uint32 || form == Accumulator::int64 ||
          form == Accumulator::uint64;
 }
+bool is_signed(Accumulator form) {
+  return form == Accumulator::int32 || form == Accumulator::int64;
+}
 bool is_real(Accumulator form) {
   return form == Accumulator::float32 || form == Accumulator::float64;
 }
@@ -46,7 +49,8 @@ bool is_complex(Accumulator form) {
 
 // Whether MPI's own operation is taken. Not where hymn defines more than MPI does: NaN and signed
 // zero in min and max, the bits of a complex product; and not where MPI cannot be trusted: Open MPI
-// 4.1.4 saturates 8-bit sums on machines with AVX.
+// 4.1.4 saturates 8-bit sums on machines with AVX, MPICH 4.0.2 takes unsigned integers for signed
+// when it compares them.
 bool is_as_defined(Accumulator form, ReduceKind kind) {
   switch (kind) {
     case ReduceKind::sum:
@@ -55,6 +59,7 @@ bool is_as_defined(Accumulator form, ReduceKind kind) {
       return is_wide_integer(form) || is_real(form);
     case ReduceKind::min:
     case ReduceKind::max:
+      return is_signed(form);
     case ReduceKind::band:
     case ReduceKind::bor:
     case ReduceKind::bxor:

@@ -1,5 +1,6 @@
 // Collectives that move data: all forms of buffers, beside MPI's own answers.
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <tuple>
 
@@ -155,7 +156,16 @@ struct Uneven {
   int elements = 0;
 };
 
+// MPICH's own answer (4.0.2, 5.0.2) is wrong where ranks give types of other extents, for it cuts
+// large blocks by these: so each block is broadcast.
 TEST_P(Moves, Allgatherv) {
+  const auto block_of = [this](std::vector<int>& all, const Uneven& blocks, int of) {
+    MPI_Aint low = 0;
+    MPI_Aint extent = 0;
+    MPI_Type_get_extent(types.of(rank + 1), &low, &extent);
+    return reinterpret_cast<std::byte*>(all.data()) +
+           blocks.places[static_cast<std::size_t>(of)] * extent;
+  };
   const Uneven blocks(size, [&](int i) { return i % 3 == 1 ? 0 : count + i; });
   const int own = blocks.counts[static_cast<std::size_t>(rank)];
   for (const bool in_place : {false, true}) {
@@ -166,11 +176,14 @@ TEST_P(Moves, Allgatherv) {
       MPI_Allgatherv(in_place ? MPI_IN_PLACE : in.data(), own, types.of(rank), out.data(),
                      blocks.counts.data(), blocks.places.data(), types.of(rank + 1), comm);
     });
-    by_mpi([&](MPI_Request* request) {
-      MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in.data(), own, types.of(rank), expected.data(),
-                      blocks.counts.data(), blocks.places.data(), types.of(rank + 1), comm,
-                      request);
-    });
+    if (!in_place)
+      MPI_Sendrecv(in.data(), own, types.of(rank), 0, 0, block_of(expected, blocks, rank), own,
+                   types.of(rank + 1), 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    for (int root = 0; root < size; ++root)
+      by_mpi([&](MPI_Request* request) {
+        MPI_Ibcast(block_of(expected, blocks, root), blocks.counts[static_cast<std::size_t>(root)],
+                   types.of(rank + 1), root, comm, request);
+      });
     EXPECT_EQ(out, expected);
   }
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 
@@ -103,6 +104,27 @@ RANK_TEST(AllReduce, WideIntegersWrap) {
   EXPECT_EQ(narrow, std::vector(17, static_cast<std::int32_t>(ranks * 0x7fffffffu)));
   // (-1) to the power of the number of ranks.
   EXPECT_EQ(wide, std::vector(17, ranks % 2 == 0 ? std::uint64_t{1} : ~std::uint64_t{0}));
+}
+
+// What MPICH 4.0.2 itself takes for negative.
+template <class T>
+void check_order_of_large(World& world) {
+  constexpr T greatest = std::numeric_limits<T>::max();
+  const T own = static_cast<T>(greatest - static_cast<T>(world.rank()));
+  std::vector<T> least = {own, world.rank() == 0 ? greatest : T{1}};
+  std::vector<T> most = least;
+  world.group().all_reduce(least, ReduceOp::min);
+  world.group().all_reduce(most, ReduceOp::max);
+  const T last = static_cast<T>(greatest - static_cast<T>(world.size() - 1));
+  EXPECT_EQ(least, (std::vector<T>{last, world.size() == 1 ? greatest : T{1}}));
+  EXPECT_EQ(most, (std::vector<T>(2, greatest)));
+}
+
+RANK_TEST(AllReduce, UnsignedIntegersAreComparedAsSuch) {
+  check_order_of_large<std::uint8_t>(world);
+  check_order_of_large<std::uint16_t>(world);
+  check_order_of_large<std::uint32_t>(world);
+  check_order_of_large<std::uint64_t>(world);
 }
 
 RANK_TEST(AllReduce, IntegerAveragesAreExactAndRoundTowardZero) {

@@ -183,6 +183,17 @@ TEST(DoctorWire, BytesThatAreNotTextDoNoHarm) {
 constexpr const char* open_mpi = "Open MPI v4.1.4";
 constexpr const char* mpich = "MPICH Version:\t4.0.2";
 
+// The preload asks, too: it must know the MPI that it was built for.
+TEST(DoctorLauncher, KnowsMpisByWhatTheySayOfThemselves) {
+  EXPECT_EQ(flavour_of(open_mpi), MpiFlavour::open_mpi);
+  for (const char* library :
+       {mpich, "Intel(R) MPI Library 2021.18 for Linux* OS\n", "MVAPICH2 Version      :\t2.3.7",
+        "MPI VERSION    : CRAY MPICH version 8.1.32.110 (ANL base 3.4a2)"})
+    EXPECT_EQ(flavour_of(library), MpiFlavour::mpich) << library;
+  EXPECT_EQ(flavour_of("another MPI"), MpiFlavour::other);
+  EXPECT_EQ(flavour_of(""), MpiFlavour::other);
+}
+
 TEST(DoctorLauncher, ReadsWhatLaunchersSay) {
   EXPECT_EQ(read_launcher({}, open_mpi).launcher, Launcher::none);
   EXPECT_EQ(read_launcher({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}, open_mpi).launcher,

@@ -22,13 +22,6 @@ int number(const Environment& environment, const std::string& name, int otherwis
   return value;
 }
 
-MpiFlavour flavour_of(const std::string& library) {
-  if (library.find("Open MPI") != std::string::npos) return MpiFlavour::open_mpi;
-  for (const char* relative : {"MPICH", "Intel(R) MPI", "MVAPICH", "CRAY MPICH"})
-    if (library.find(relative) != std::string::npos) return MpiFlavour::mpich;
-  return MpiFlavour::other;
-}
-
 std::string pmi_of(const Environment& environment) {
   if (has(environment, "PMIX_NAMESPACE")) return "pmix";
   if (!has(environment, "PMI_FD") && !has(environment, "PMI_PORT")) return "";

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/mpi_flavour.hpp"
 #include "tools/doctor/findings.hpp"
 
 namespace hymn {
@@ -15,7 +16,6 @@ using Environment = std::map<std::string, std::string>;
 Environment environment_of_this_process();
 
 enum class Launcher : unsigned char { none, open_mpi, hydra, slurm };
-enum class MpiFlavour : unsigned char { open_mpi, mpich, other };
 
 struct LauncherFacts {
   Launcher launcher = Launcher::none;
