@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -21,12 +22,19 @@ inline MPI_Datatype mpi_type(std::uint32_t) { return MPI_UINT32_T; }
 inline MPI_Datatype mpi_type(std::uint64_t) { return MPI_UINT64_T; }
 inline MPI_Datatype mpi_type(std::complex<double>) { return MPI_C_DOUBLE_COMPLEX; }
 
+/// How MPI exchanges faces.
+enum class MpiFaces {
+  sendrecv,  ///< two MPI_Sendrecv, one after the other
+  requests   ///< all four messages at once
+};
+
 /// A communicator; copies are the same one. What is wrong ends the job, as MPI does by itself.
 class WithMpi {
  public:
   static constexpr std::string_view name = "mpi";
 
-  explicit WithMpi(MPI_Comm communicator) : communicator_(communicator) {
+  explicit WithMpi(MPI_Comm communicator, MpiFaces how = MpiFaces::sendrecv)
+      : communicator_(communicator), how_(how) {
     MPI_Comm_rank(communicator, &rank_);
     MPI_Comm_size(communicator, &size_);
   }
@@ -36,7 +44,7 @@ class WithMpi {
   WithMpi split(int color, int key) const {
     MPI_Comm part = MPI_COMM_NULL;
     MPI_Comm_split(communicator_, color, key, &part);
-    WithMpi made(part);
+    WithMpi made(part, how_);
     made.owned_ = {new MPI_Comm(part), [](MPI_Comm* communicator) {
                      MPI_Comm_free(communicator);
                      delete communicator;
@@ -46,6 +54,7 @@ class WithMpi {
 
   /// Both faces go to the neighbours, and theirs come.
   void exchange(int previous, int next, const Faces& faces) const {
+    if (how_ == MpiFaces::requests) return exchange_at_once(previous, next, faces);
     shift(faces.to_next, next, faces.from_previous, previous);
     shift(faces.to_previous, previous, faces.from_next, next);
   }
@@ -93,16 +102,31 @@ class WithMpi {
     std::vector<int> offsets;
   };
   template <class T>
-  static int count_of(std::span<const T> values) {
+  static int count_of(std::span<T> values) {
     return static_cast<int>(values.size());
   }
   void shift(std::span<const double> out, int destination, std::span<double> in, int source) const {
-    MPI_Sendrecv(out.data(), count_of(out), MPI_DOUBLE, destination, 0, in.data(),
-                 static_cast<int>(in.size()), MPI_DOUBLE, source, 0, communicator_,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out.data(), count_of(out), MPI_DOUBLE, destination, 0, in.data(), count_of(in),
+                 MPI_DOUBLE, source, 0, communicator_, MPI_STATUS_IGNORE);
+  }
+  /// Tags tell the two apart that go to the same rank, if there are only two.
+  void exchange_at_once(int previous, int next, const Faces& faces) const {
+    std::array<MPI_Request, 4> requests{};
+    receive(faces.from_previous, previous, 0, requests[0]);
+    receive(faces.from_next, next, 1, requests[1]);
+    send(faces.to_next, next, 0, requests[2]);
+    send(faces.to_previous, previous, 1, requests[3]);
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  }
+  void receive(std::span<double> in, int source, int tag, MPI_Request& request) const {
+    MPI_Irecv(in.data(), count_of(in), MPI_DOUBLE, source, tag, communicator_, &request);
+  }
+  void send(std::span<const double> out, int destination, int tag, MPI_Request& request) const {
+    MPI_Isend(out.data(), count_of(out), MPI_DOUBLE, destination, tag, communicator_, &request);
   }
 
   MPI_Comm communicator_;
+  MpiFaces how_;
   std::shared_ptr<MPI_Comm> owned_;  ///< one that split() has made
   int rank_ = 0;
   int size_ = 1;
