@@ -71,6 +71,8 @@ keep barrier-4-ranks scripts/mpirun -n 4 build/bin/hymn bench barrier --vs mpi
 keep all_reduce-bfloat16-2-ranks scripts/mpirun -n 2 build/bin/hymn bench all_reduce \
   --dtype bfloat16 --min 4 --max 4M --factor 4
 
+keep programs bench/programs/run --runs 1
+
 keep placement build/bin/bench_placement
 keep label build/bin/bench_label
 keep recorder build/bin/bench_recorder

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t line_bytes = 64;
 constexpr std::uint64_t line_cells = line_bytes / ring_cell_bytes;
-/// So many bytes follow the word at once. More of them begin as far from a line as in the sender's
-/// memory, which makes copies faster.
-constexpr std::size_t few = 48;
+/// So many bytes follow the word at once: together they are four lines, and each line less counts.
+/// More of them begin as far from a line as in the sender's memory, which makes copies faster.
+constexpr std::size_t few = 248;
 
 // The first word of a message: whether it is there, whether it is long, how far its data lies from
 // a line, its length or the binary logarithm of the pipe's capacity, the tag.

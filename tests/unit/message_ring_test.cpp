@@ -103,7 +103,7 @@ TEST(MessageRing, DataIsNotTakenForAMessage) {
 
 TEST(MessageRing, AFullRingTakesNoMoreUntilItIsRead) {
   for (const std::size_t length :
-       {std::size_t{0}, std::size_t{48}, std::size_t{49}, std::size_t{500}}) {
+       {std::size_t{0}, std::size_t{48}, std::size_t{248}, std::size_t{249}, std::size_t{500}}) {
     Ends ends(9);
     std::size_t sent = 0;
     auto send = [&] {
