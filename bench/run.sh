@@ -73,6 +73,9 @@ keep all_reduce-bfloat16-2-ranks scripts/mpirun -n 2 build/bin/hymn bench all_re
 
 keep programs bench/programs/run --runs 1
 
+for ranks in 2 4 8; do
+  keep "worlds-$ranks-ranks" scripts/mpirun -n "$ranks" build/bin/bench_worlds
+done
 keep placement build/bin/bench_placement
 keep label build/bin/bench_label
 keep recorder build/bin/bench_recorder

@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
-#include <sstream>
+#include <string_view>
 
 #include "base/kernel_file.hpp"
 #include "base/signal_text.hpp"
@@ -45,11 +47,32 @@ std::string how_it_ended_by(int pidfd) {
 }
 
 /// The fields of /proc/<pid>/stat behind the name, which may hold anything.
-std::string stat_fields(int pid) {
-  const std::string line = first_line_of(fmt::format("/proc/{}/stat", pid));
-  const std::size_t name_end = line.rfind(')');
-  return name_end == std::string::npos ? "" : line.substr(name_end + 1);
-}
+class StatFields {
+ public:
+  explicit StatFields(int pid) : line_(first_line_of(fmt::format("/proc/{}/stat", pid))) {
+    const std::size_t name_end = line_.rfind(')');
+    if (name_end != std::string::npos) fields_ = std::string_view(line_).substr(name_end + 1);
+  }
+  StatFields(const StatFields&) = delete;
+  StatFields& operator=(const StatFields&) = delete;
+
+  char state() const { return (*this)[0].empty() ? '?' : (*this)[0].front(); }
+  /// Counted from the state; "" where the line is shorter.
+  std::string_view operator[](int index) const {
+    std::string_view left = fields_;
+    std::string_view field;
+    for (int i = 0; i <= index; ++i) {
+      left.remove_prefix(std::min(left.find_first_not_of(' '), left.size()));
+      field = left.substr(0, left.find(' '));
+      left.remove_prefix(field.size());
+    }
+    return field;
+  }
+
+ private:
+  std::string line_;
+  std::string_view fields_;
+};
 
 }  // namespace
 
@@ -84,12 +107,8 @@ bool has_ended(int pid) {
   if (::kill(pid, 0) != 0) return errno == ESRCH;
   // Its parent may not have asked about it. Of one whose first thread has ended others may run on.
   constexpr int threads_behind_state = 17;
-  std::istringstream fields(stat_fields(pid));
-  char state = '?';
-  std::string field;
-  if (!(fields >> state) || state != 'Z') return false;
-  for (int read = 0; read < threads_behind_state; ++read) fields >> field;
-  return field == "1";
+  const StatFields fields(pid);
+  return fields.state() == 'Z' && fields[threads_behind_state] == "1";
 }
 
 std::string words_of_end(const std::string& how) {
@@ -98,24 +117,18 @@ std::string words_of_end(const std::string& how) {
 }
 
 bool is_stopped(int pid) {
-  std::istringstream fields(stat_fields(pid));
-  char state = '?';
-  fields >> state;
+  const char state = StatFields(pid).state();
   return state == 'T' || state == 't';
 }
 
 std::string how_it_ended(int pid) {
-  std::istringstream fields(stat_fields(pid));
-  char state = '?';
-  fields >> state;
-  if (state != 'Z') return {};
-  // The last of all fields; a shorter line says nothing. Those before it may be as large as any.
-  constexpr int fields_behind_state = 49;
-  std::string field;
-  int read = 0;
-  while (read < fields_behind_state && fields >> field) ++read;
+  const StatFields fields(pid);
+  if (fields.state() != 'Z') return {};
+  // The last of all fields; a shorter line says nothing.
+  constexpr int status_behind_state = 49;
+  const std::string_view field = fields[status_behind_state];
   int status = -1;
-  if (read < fields_behind_state || !(std::istringstream(field) >> status)) return {};
+  std::from_chars(field.data(), field.data() + field.size(), status);
   return status < 0 ? "" : status_text(status);
 }
 

@@ -30,7 +30,9 @@ std::string load(nvml_api::Functions& f) {
 GpuFunctions load_all() {
   GpuFunctions all;
   all.cuda_problem = load(all.cuda);
-  all.nvml_problem = load(all.nvml);
+  // It comes with the driver: where that is not, to search all folders once more is for nothing.
+  all.nvml_problem =
+      all.cuda_problem.empty() ? load(all.nvml) : "not looked for, as there is no CUDA driver";
   return all;
 }
 
