@@ -15,10 +15,13 @@
 namespace hymn::preload {
 namespace {
 
-// Each begins, records and ends one call of the program; `tell(recorded)` tells its facts.
+// Each begins, records and ends one call of the program; `tell(recorded)` tells its facts. All of
+// it is inside of the call, so that what is told is never put into memory in small parts and read
+// in large ones, which waits for them.
 
 template <Call call, class Tell, class... Parameters, class... Arguments>
-int carried(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
+HYMN_INLINE int carried(const void* from, Tell tell, int (*next)(Parameters...),
+                        Arguments... arguments) {
   Session* const session = Session::of_call(from);
   if (session == nullptr) return next(arguments...);
   const Inside inside;
@@ -38,7 +41,8 @@ int carried(const void* from, Tell tell, int (*next)(Parameters...), Arguments..
 }
 
 template <class Recorded, Call call, class Tell, class... Parameters, class... Arguments>
-int recorded(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
+HYMN_INLINE int recorded(const void* from, Tell tell, int (*next)(Parameters...),
+                         Arguments... arguments) {
   Session* const session = Session::of_call(from);
   if (session == nullptr) return next(arguments...);
   const Inside inside;
@@ -53,29 +57,30 @@ int recorded(const void* from, Tell tell, int (*next)(Parameters...), Arguments.
 }
 
 template <Call call, class... Arguments>
-int left(Arguments... arguments) {
+HYMN_INLINE int left(Arguments... arguments) {
   return recorded<RecordedCollective, call>(arguments...);
 }
 
 template <Call call, class... Arguments>
-int message(Arguments... arguments) {
+HYMN_INLINE int message(Arguments... arguments) {
   return recorded<RecordedMessage, call>(arguments...);
 }
 
 template <Call call, class... Arguments>
-int completion(Arguments... arguments) {
+HYMN_INLINE int completion(Arguments... arguments) {
   return recorded<RecordedRequest, call>(arguments...);
 }
 
 template <Call call, class... Arguments>
-int other(Arguments... arguments) {
+HYMN_INLINE int other(Arguments... arguments) {
   return recorded<RecordedOther, call>(arguments...);
 }
 
 // What it finds is recorded afterwards. Where threads may call at the same time the handle may be
 // another request's by then: there it goes the long way.
 template <Call call, class Tell, class... Parameters, class... Arguments>
-int poll(const void* from, Tell tell, int (*next)(Parameters...), Arguments... arguments) {
+HYMN_INLINE int poll(const void* from, Tell tell, int (*next)(Parameters...),
+                     Arguments... arguments) {
   Session* const session = Session::of_call(from);
   if (session == nullptr) return next(arguments...);
   if (session->may_overlap()) return completion<call>(from, tell, next, arguments...);
