@@ -8,7 +8,7 @@ namespace hymn::preload {
 
 class CallNote {
  public:
-  CallNote(Session& session, Call call)
+  HYMN_INLINE CallNote(Session& session, Call call)
       : counts_(session.counts()),
         count_(counts_.of(call)),
         began_(session.reports() ? processor_stamp() : 0) {

@@ -1,6 +1,7 @@
 // The calls of MPI that the preload stands before, by name.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -45,9 +46,21 @@ struct Next {
   int (*Finalize)() = nullptr;
 };
 
+// Looked up at the first call; null before.
+extern std::atomic<const Next*> known_pmpi;
+extern std::atomic<const Next*> known_mpi;
+const Next& find_pmpi();
+const Next& find_mpi();
+
 /// Behind PMPI_X, by which tools and MPI's own layers call MPI.
-const Next& next_pmpi();
+inline const Next& next_pmpi() {
+  const Next* const known = known_pmpi.load(std::memory_order_acquire);
+  return known != nullptr ? *known : find_pmpi();
+}
 /// Behind MPI_X; where no tool is there it is the same.
-const Next& next_mpi();
+inline const Next& next_mpi() {
+  const Next* const known = known_mpi.load(std::memory_order_acquire);
+  return known != nullptr ? *known : find_mpi();
+}
 
 }  // namespace hymn::preload

@@ -9,12 +9,6 @@
 namespace hymn::preload {
 namespace {
 
-struct CodeRange {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-  bool has(std::uintptr_t address) const { return address - begin < end - begin; }
-};
-
 /// The code of the library whose name this is.
 int look_at_library(dl_phdr_info* library, std::size_t, void* found) {
   if (std::string_view(library->dlpi_name).find("/libhymn.so") == std::string_view::npos) return 0;
@@ -28,12 +22,6 @@ int look_at_library(dl_phdr_info* library, std::size_t, void* found) {
   return 0;
 }
 
-CodeRange find_hymn() {
-  CodeRange range;
-  ::dl_iterate_phdr(look_at_library, &range);
-  return range;
-}
-
 }  // namespace
 
 constinit thread_local int Inside::depth_ = 0;
@@ -41,9 +29,8 @@ constinit thread_local Inside::Act Inside::at_end_ = nullptr;
 
 void Inside::end() { std::exchange(at_end_, nullptr)(); }
 
-bool is_hymn(const void* address) noexcept {
-  static const CodeRange range = find_hymn();
-  return range.has(reinterpret_cast<std::uintptr_t>(address));
-}
+constinit CodeRange code_of_hymn{};
+
+void find_hymn() noexcept { ::dl_iterate_phdr(look_at_library, &code_of_hymn); }
 
 }  // namespace hymn::preload

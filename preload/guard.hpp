@@ -1,6 +1,8 @@
 // Whose call of MPI it is: the program's, or one made on the way of another.
 #pragma once
 
+#include <cstdint>
+
 namespace hymn::preload {
 
 /// Calls that this thread makes meanwhile are nobody's business: they are MPI's own, of its layers
@@ -28,8 +30,19 @@ class Inside {
   constinit static thread_local Act at_end_;
 };
 
+struct CodeRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  bool has(std::uintptr_t address) const { return address - begin < end - begin; }
+};
+/// Where libhymn.so's code lies, once find_hymn() has been called.
+extern constinit CodeRange code_of_hymn;
+void find_hymn() noexcept;
+
 /// Whether the code at this address is libhymn.so's: a program may use hymn itself, and hymn has
 /// threads of its own.
-bool is_hymn(const void* address) noexcept;
+inline bool is_hymn(const void* address) noexcept {
+  return code_of_hymn.has(reinterpret_cast<std::uintptr_t>(address));
+}
 
 }  // namespace hymn::preload

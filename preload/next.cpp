@@ -32,13 +32,18 @@ Next find_all(const std::string& prefix) {
 
 }  // namespace
 
-const Next& next_pmpi() {
+constinit std::atomic<const Next*> known_pmpi{nullptr};
+constinit std::atomic<const Next*> known_mpi{nullptr};
+
+const Next& find_pmpi() {
   static const Next next = find_all("PMPI_");
+  known_pmpi.store(&next, std::memory_order_release);
   return next;
 }
 
-const Next& next_mpi() {
+const Next& find_mpi() {
   static const Next next = find_all("MPI_");
+  known_mpi.store(&next, std::memory_order_release);
   return next;
 }
 

@@ -155,6 +155,7 @@ void Session::begin() noexcept {
   const Wishes wishes = agree(config);
   if (!wishes.records || current_.load(std::memory_order_relaxed) != nullptr) return;
   begin_quiet();
+  find_hymn();
   // It is left to the end of the process where the program does not finalize.
   std::unique_ptr<Session> session = make(*config, wishes);
   if (!all_have(session != nullptr)) {
