@@ -24,7 +24,7 @@ class WorkState;
 struct RecvStatus {
   int source = -1;  ///< global rank of the sender
   int tag = 0;
-  std::size_t count = 0;  ///< elements received; may be fewer than the buffer holds
+  std::size_t count = 0;  ///< whole elements received; may be fewer than the buffer holds
 };
 
 /// A message that waits to be received.
@@ -77,8 +77,8 @@ class [[nodiscard, gnu::visibility("default")]] Work {  // HYMN_API, as g++ 12 t
 
   /// Why it failed; null while in flight and after success.
   std::exception_ptr error() const;
-  /// The buffers written, after success. Throws the error after a failure, UsageError while in
-  /// flight.
+  /// The buffers written, as they were given (see status() for how much has come), after success.
+  /// Throws the error after a failure, UsageError while in flight.
   std::vector<BufferView> result() const;
   /// recv only, after success.
   RecvStatus status() const;
