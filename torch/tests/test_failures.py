@@ -220,6 +220,7 @@ def waits_for_first(rank, size, path):
 INTERRUPTED = """
 import os, signal, threading, time
 import torch, torch.distributed as dist, hymn_torch
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which jobs in the background begin without
 dist.init_process_group("hymn", store=dist.FileStore({path!r}, 2), rank={rank}, world_size=2)
 dist.barrier()
 if {rank} == 0:
