@@ -4,16 +4,9 @@
 #include <cstddef>
 #include <new>
 
-namespace hymn {
+#include "base/sanitizers.hpp"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool is_sanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool is_sanitized =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool is_sanitized = false;
-#endif
+namespace hymn {
 
 /// An allocator of single objects: each thread keeps the memory of some that have ended, whichever
 /// thread made them, for those that it makes next.
@@ -46,8 +39,8 @@ class RecyclingAllocator {
   friend bool operator==(const RecyclingAllocator&, const RecyclingAllocator&) { return true; }
 
  private:
-  // Sanitizers see what is used after its end.
-  static constexpr std::size_t most_kept = is_sanitized ? 0 : 64;
+  // Sanitizers are to see what is used after its end.
+  static constexpr std::size_t most_kept = sanitized ? 0 : 64;
   struct Spare {
     Spare* next;
   };

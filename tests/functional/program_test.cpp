@@ -1,9 +1,9 @@
 // Programs as data: what makes them faster, and whether those of all ranks match.
 #include <random>
 
+#include "base/sanitizers.hpp"
 #include "hymn/capture.hpp"
 #include "tests/functional/arrays.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 namespace {

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <vector>
 
+#include "base/sanitizers.hpp"
 #include "tests/mpi/check.hpp"
 #include "tests/support/create_group.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <thread>
 
+#include "base/sanitizers.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/roads.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 namespace {

@@ -1,6 +1,6 @@
 // The layout of `hymn topo`'s picture: nothing overlaps, everything is inside what holds it, every
 // rank and every GPU is there once, on machines of all sorts.
-#include "tests/support/sanitizers.hpp"
+#include "base/sanitizers.hpp"
 #include "tools/topo/layout.hpp"
 
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/sanitizers.hpp"
 #include "tests/support/errors.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/topo/job.hpp"
 #include "tools/topo/png.hpp"

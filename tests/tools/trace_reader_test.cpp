@@ -8,7 +8,7 @@
 #include <string>
 #include <tuple>
 
-#include "tests/support/sanitizers.hpp"
+#include "base/sanitizers.hpp"
 #include "tests/tools/dump_maker.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/trace/dump_reader.hpp"

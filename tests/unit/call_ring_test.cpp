@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/sanitizers.hpp"
+#include "base/sanitizers.hpp"
 #include "tests/unit/own_ring.hpp"
 
 namespace hymn::test {

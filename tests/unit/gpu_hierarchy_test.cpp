@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.hpp"
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_rules.hpp"
 #include "hymn/error.hpp"
 #include "hymn/threads.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/unit/peer_candidate.hpp"
 #include "tests/unit/toy_gpus.hpp"
 

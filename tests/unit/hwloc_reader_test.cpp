@@ -9,8 +9,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/sanitizers.hpp"
 #include "hymn/error.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn::test {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.hpp"
 #include "hymn/error.hpp"
 #include "tests/support/machine_maker.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn::test {

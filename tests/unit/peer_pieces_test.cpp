@@ -5,9 +5,9 @@
 #include <functional>
 #include <vector>
 
+#include "base/sanitizers.hpp"
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_rules.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
 namespace hymn::test {

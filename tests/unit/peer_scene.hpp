@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/sanitizers.hpp"
+#include "base/sanitizers.hpp"
 #include "tests/unit/host_peer_kernels.hpp"
 
 namespace hymn::test {

@@ -18,7 +18,7 @@ using Blocks = std::vector<std::shared_ptr<Block>>;
 std::shared_ptr<Block> make() { return std::allocate_shared<Block>(RecyclingAllocator<Block>()); }
 
 TEST(Recycled, TheNextOneTakesWhatHasEnded) {
-  if (is_sanitized) GTEST_SKIP() << "a sanitizer is to see what is used after its end";
+  if (sanitized) GTEST_SKIP() << "a sanitizer is to see what is used after its end";
   const void* const first = make().get();
   EXPECT_EQ(make().get(), first);
   const auto kept = make();

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.hpp"
 #include "p2p/shm/memory_region.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/limit.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 

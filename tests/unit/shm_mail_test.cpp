@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.hpp"
 #include "hymn/error.hpp"
 #include "hymn/request.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/unit/shm_office.hpp"
 
 namespace hymn::test {

@@ -5,8 +5,8 @@
 
 #include <chrono>
 
+#include "base/sanitizers.hpp"
 #include "hymn/error.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/unit/shm_team.hpp"
 
 namespace hymn::test {

@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/support/sanitizers.hpp"
+#include "base/sanitizers.hpp"
 #include "tests/unit/tcp_scene.hpp"
 
 namespace hymn::test {

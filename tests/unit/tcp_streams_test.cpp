@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
+#include "base/sanitizers.hpp"
 #include "tests/support/limit.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/unit/tcp_scene.hpp"
 
 namespace hymn::test {

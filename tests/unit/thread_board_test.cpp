@@ -9,8 +9,8 @@
 #include <random>
 #include <thread>
 
+#include "base/sanitizers.hpp"
 #include "hymn/error.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 namespace {

@@ -13,11 +13,11 @@
 #include <sstream>
 #include <thread>
 
+#include "base/sanitizers.hpp"
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_over.hpp"
 #include "tests/support/limit.hpp"
 #include "tests/support/machines.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/unit/exercise_world.hpp"
 #include "tests/unit/forked_ranks.hpp"
 #include "tests/unit/toy_exchanges.hpp"

@@ -1,6 +1,6 @@
 // PyTorch's tests of modules on GPUs: a net that ranks train on shares of a batch beside its local
 // copy, which is trained on all of it.
-#include "tests/support/sanitizers.hpp"
+#include "base/sanitizers.hpp"
 #include "tests/training/gpus/small_nets.hpp"
 #include "tests/training/gpus/spread.hpp"
 

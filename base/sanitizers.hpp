@@ -1,8 +1,8 @@
-// Which sanitizers the tests are built with: they take time and address space, and end a process
-// that asks for too much memory.
+// Which sanitizers this is built with: they see what is used after its end, take time and address
+// space, and end a process that asks for too much memory.
 #pragma once
 
-namespace hymn::test {
+namespace hymn {
 
 #if defined(__has_feature)
 inline constexpr bool address_sanitized = __has_feature(address_sanitizer);
@@ -21,4 +21,4 @@ inline constexpr bool thread_sanitized = false;
 #endif
 inline constexpr bool sanitized = address_sanitized || thread_sanitized;
 
-}  // namespace hymn::test
+}  // namespace hymn
